@@ -1,0 +1,88 @@
+package api
+
+// Topology is the kind of cluster that a provisioning run builds.
+type Topology string
+
+// The topologies.
+const (
+	TopologyEKS              Topology = "eks"
+	TopologyVanillaKubeadm   Topology = "vanilla_kubeadm"
+	TopologyExistingMachines Topology = "existing_machines"
+)
+
+// APIAccess says from where a cluster's API server can be reached.
+type APIAccess string
+
+// The kinds of API access.
+const (
+	APIAccessPublic  APIAccess = "public"
+	APIAccessPrivate APIAccess = "private"
+)
+
+// KubeconfigAuth says how an EKS kubeconfig authenticates.
+type KubeconfigAuth string
+
+// The forms of authentication in an EKS kubeconfig.
+const (
+	// KubeconfigAuthEmbedded puts the AWS access key into the exec plugin's environment.
+	KubeconfigAuthEmbedded KubeconfigAuth = "embedded_credential"
+	// KubeconfigAuthExecOnly leaves the AWS credential to the reader's environment.
+	KubeconfigAuthExecOnly KubeconfigAuth = "exec_only"
+	// KubeconfigAuthServiceAccount holds a revocable service-account token.
+	KubeconfigAuthServiceAccount KubeconfigAuth = "service_account_token"
+)
+
+// ProvisionRequest is the body of POST /api/v1/provisions. Absent fields get
+// the defaults that the documentation of each names.
+type ProvisionRequest struct {
+	Name                     string            `json:"name" doc:"Name of the cluster: a DNS label" example:"acme-prod"`
+	TerraformEnvironment     string            `json:"terraform_environment,omitempty" doc:"Name of the Terraform environment and its state bucket; default: name"`
+	Topology                 Topology          `json:"topology" doc:"Kind of cluster" example:"eks"`
+	Region                   string            `json:"region" doc:"AWS region" example:"eu-west-1"`
+	CredentialID             string            `json:"credential_id" doc:"UUID of the AWS credential in auth-service"`
+	KubernetesVersion        string            `json:"kubernetes_version" doc:"Kubernetes version; major.minor for eks" example:"1.35"`
+	ControlPlaneCount        *int              `json:"control_plane_count,omitempty" doc:"1, 3 or 5; not for eks, which runs its own"`
+	ControlPlaneInstanceType string            `json:"control_plane_instance_type,omitempty" doc:"EC2 instance type of control-plane nodes; not for eks"`
+	WorkerCount              *int              `json:"worker_count,omitempty" doc:"Worker nodes at first; default 2"`
+	WorkerMin                *int              `json:"worker_min,omitempty" doc:"Fewest worker nodes; default: worker_count"`
+	WorkerMax                *int              `json:"worker_max,omitempty" doc:"Most worker nodes; default: worker_count"`
+	WorkerInstanceType       string            `json:"worker_instance_type,omitempty" doc:"EC2 instance type of worker nodes; default t3.large"`
+	VPCCIDR                  string            `json:"vpc_cidr,omitempty" doc:"Private IPv4 range of the VPC, /16 to /24; default 10.0.0.0/16"`
+	PodCIDR                  string            `json:"pod_cidr,omitempty" doc:"IPv4 range of pods; not for eks, whose pods use the VPC's"`
+	AvailabilityZones        []string          `json:"availability_zones,omitempty" doc:"Zones of the region, at least two for eks; default: the first three that are available"`
+	APIAccess                APIAccess         `json:"api_access,omitempty" doc:"public (default) or private"`
+	APIAllowedCIDRs          []string          `json:"api_allowed_cidrs,omitempty" doc:"IPv4 ranges that may reach a public API server; default: the service's configuration"`
+	AdminPrincipalARN        string            `json:"admin_principal_arn,omitempty" doc:"IAM role or user that becomes cluster administrator as well (eks)"`
+	KubeconfigAuth           KubeconfigAuth    `json:"kubeconfig_auth,omitempty" doc:"How the kubeconfig authenticates (eks); default embedded_credential for access keys"`
+	Tags                     map[string]string `json:"tags,omitempty" doc:"AWS tags for every resource, beside the service's own"`
+	Operation                Operation         `json:"operation,omitempty" doc:"apply (default)"`
+	AllowReplacement         bool              `json:"allow_replacement,omitempty" doc:"Let Terraform replace the VPC, the cluster or its load balancer"`
+	SSHCredentialID          string            `json:"ssh_credential_id,omitempty" doc:"UUID of the SSH credential (existing_machines)"`
+	Machines                 []Machine         `json:"machines,omitempty" doc:"Machines to use (existing_machines)"`
+}
+
+// Machine is a host that exists already (topology existing_machines).
+type Machine struct {
+	Address    string `json:"address,omitempty" doc:"IP address or DNS name"`
+	Role       string `json:"role" doc:"control_plane or worker"`
+	User       string `json:"user,omitempty" doc:"SSH user"`
+	Port       int    `json:"port,omitempty" doc:"SSH port; default 22"`
+	HostKey    string `json:"host_key,omitempty" doc:"SSH host key in authorized_keys form"`
+	Transport  string `json:"transport,omitempty" doc:"direct (default) or ssm"`
+	InstanceID string `json:"instance_id,omitempty" doc:"EC2 instance id (transport ssm)"`
+}
+
+// Provision is a provisioning run. Its inputs never change; RunStatus does.
+type Provision struct {
+	ID                   string    `json:"id" doc:"UUIDv7"`
+	Name                 string    `json:"name"`
+	TerraformEnvironment string    `json:"terraform_environment"`
+	Topology             Topology  `json:"topology"`
+	Region               string    `json:"region"`
+	CredentialID         string    `json:"credential_id"`
+	KubernetesVersion    string    `json:"kubernetes_version"`
+	Operation            Operation `json:"operation"`
+	RetryOf              string    `json:"retry_of,omitempty" doc:"Id of the run that this one repeats"`
+	RequestedBy          string    `json:"requested_by,omitempty" doc:"Name of the API key that started the run"`
+	RunStatus
+}

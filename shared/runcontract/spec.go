@@ -1,0 +1,72 @@
+package runcontract
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/kubeopera/platform/shared/api"
+)
+
+// SpecVersion is the version of the run spec that this package writes and reads.
+const SpecVersion = 1
+
+// Spec is run.json: all that a runner needs to know and no secret.
+type Spec struct {
+	Version     int           `json:"version"`
+	ID          string        `json:"id"`
+	Kind        Kind          `json:"kind"`
+	Operation   api.Operation `json:"operation"`
+	Name        string        `json:"name"`
+	Environment string        `json:"environment"`
+
+	Topology       api.Topology       `json:"topology"`
+	Region         string             `json:"region"`
+	KubeconfigAuth api.KubeconfigAuth `json:"kubeconfig_auth,omitempty"`
+	// KubeconfigExec is the exec plugin's command in an EKS kubeconfig: "aws" or "eks-token-helper".
+	KubeconfigExec   string `json:"kubeconfig_exec,omitempty"`
+	AllowReplacement bool   `json:"allow_replacement,omitempty"`
+
+	State State `json:"state"`
+	// Tags are put on what the runner itself creates, such as the state bucket.
+	Tags map[string]string `json:"tags,omitempty"`
+
+	// TimeoutSeconds is the runner's own deadline; it interrupts, never kills.
+	TimeoutSeconds int `json:"timeout_seconds"`
+	// GraceSeconds is the pod's termination grace period.
+	GraceSeconds int `json:"grace_seconds"`
+
+	// Env is added to the environment of Terraform and the AWS SDK. Only the
+	// service's own configuration can set it (emulators, proxies, CA bundles).
+	Env map[string]string `json:"env,omitempty"`
+	// TraceParent carries the W3C trace context of the request.
+	TraceParent string `json:"traceparent,omitempty"`
+}
+
+// State says where the Terraform state is.
+type State struct {
+	Bucket string `json:"bucket"`
+	Key    string `json:"key"`
+	// BackendConfig is passed to terraform init; only the service's own
+	// configuration can set it (emulators).
+	BackendConfig map[string]string `json:"backend_config,omitempty"`
+}
+
+// ReadSpec reads a run spec. Unknown fields are errors: a service that is newer
+// than the runner must not be obeyed by half.
+func ReadSpec(data []byte) (Spec, error) {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	var s Spec
+	if err := dec.Decode(&s); err != nil {
+		return Spec{}, fmt.Errorf("run spec: %w", err)
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return Spec{}, fmt.Errorf("run spec: more than one JSON value")
+	}
+	if s.Version != SpecVersion {
+		return Spec{}, fmt.Errorf("run spec: version %d, this runner reads version %d", s.Version, SpecVersion)
+	}
+	return s, nil
+}
