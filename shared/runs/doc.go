@@ -1,0 +1,2 @@
+// Package runs is the run engine of both services.
+package runs
