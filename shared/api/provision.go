@@ -86,3 +86,9 @@ type Provision struct {
 	RequestedBy          string    `json:"requested_by,omitempty" doc:"Name of the API key that started the run"`
 	RunStatus
 }
+
+// ProvisionList is one page of GET /api/v1/provisions, newest first.
+type ProvisionList struct {
+	Provisions []Provision `json:"provisions"`
+	NextCursor string      `json:"next_cursor,omitempty" doc:"Pass it as cursor for the next page; absent on the last one"`
+}

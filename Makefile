@@ -1,0 +1,75 @@
+# The only interface to the workspace: every target works from here and covers
+# every module in go.work.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+
+export GOFLAGS ?= -buildvcs=false
+CACHE := $(or $(KUBEOPERA_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kubeopera)
+BIN := $(CURDIR)/bin
+MODULES = $(shell go list -m -f '{{.Dir}}')
+GOLDEN := github.com/kubeopera/platform/shared/golden
+# Packages whose tests import $(GOLDEN); others do not know the -update flag.
+GOLDEN_PKGS = $(shell go list -f '{{$$p := .ImportPath}}{{range .TestImports}}{{if eq . "$(GOLDEN)"}}{{$$p}} {{end}}{{end}}{{range .XTestImports}}{{if eq . "$(GOLDEN)"}}{{$$p}} {{end}}{{end}}' work | tr ' ' '\n' | sort -u)
+# Everything but the whole-platform tests, which run real binaries for minutes.
+UNIT_PKGS = $(shell go list work | grep -v '/platform/e2e')
+# -p 1: the packages that start a control plane or Terraform need both cores.
+TEST_FLAGS ?= -timeout 20m
+
+.PHONY: help build test unit race lint fmt tidy generate golden standalone verify demo up e2e soak bench images control-plane clean
+
+help: ## Print this help
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## Build the services, the runner and the simulator into bin/
+	@mkdir -p $(BIN)
+	CGO_ENABLED=0 go build -trimpath -o $(BIN)/ ./provisioner/cmd/... ./tfrunner/cmd/... ./sim/cmd/...
+
+demo: build ## Provision a cluster in the simulator, show it, stop
+	@$(BIN)/kubeopera-sim demo
+
+up: build ## Start the simulator, print addresses and a key, leave it running until Ctrl-C
+	@$(BIN)/kubeopera-sim up
+
+test: verify lint race e2e ## Run all that CI runs
+
+unit: control-plane ## Run the unit and integration tests
+	KUBEBUILDER_ASSETS=$$(tools/control-plane) go test $(TEST_FLAGS) $(UNIT_PKGS)
+
+race: control-plane ## Run the unit and integration tests with the race detector
+	KUBEBUILDER_ASSETS=$$(tools/control-plane) go test -race $(TEST_FLAGS) $(UNIT_PKGS)
+
+e2e: build control-plane ## Run the whole-platform tests on the simulator
+	KUBEBUILDER_ASSETS=$$(tools/control-plane) go test -count=1 -timeout 30m ./e2e/...
+
+control-plane: ## Make sure that the simulator's control plane binaries are in the cache
+	@tools/control-plane >/dev/null
+
+lint: ## Lint everything
+	@tools/golangci-lint run $(addsuffix /...,$(MODULES))
+
+fmt: ## Format everything
+	@tools/golangci-lint fmt $(MODULES)
+	@if command -v terraform >/dev/null; then terraform fmt -recursive modules; fi
+
+tidy: ## Tidy every go.mod and go.work
+	@for m in $(MODULES); do (cd $$m && GOWORK=off go mod tidy) || exit; done; go work sync
+
+generate: ## Regenerate generated files
+	go generate work
+
+golden: ## Rewrite golden files (review the diff like code)
+	go test $(GOLDEN_PKGS) -update
+
+standalone: ## Build each module without the workspace, as an image build does
+	@for m in $(MODULES); do (cd $$m && GOWORK=off go build ./... && GOWORK=off go mod verify >/dev/null) || exit; done
+
+verify: standalone ## Fail if formatting or go.mod files are not what the tools make of them
+	@tools/golangci-lint fmt --diff $(MODULES)
+	@for m in $(MODULES); do (cd $$m && GOWORK=off go mod tidy -diff) || exit; done
+
+images: ## Build the container images (needs docker)
+	docker build -f provisioner/deploy/Dockerfile -t kubeopera/cluster-provisioner .
+	docker build -f tfrunner/deploy/Dockerfile -t kubeopera/terraform-runner .
+
+clean: ## Remove what building left in this folder
+	rm -rf $(BIN) .sim

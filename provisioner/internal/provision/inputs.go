@@ -1,0 +1,62 @@
+package provision
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/kubeopera/platform/shared/api"
+)
+
+// The defaults of a request that does not say.
+const (
+	DefaultWorkerCount        = 2
+	DefaultWorkerInstanceType = "t3.large"
+	DefaultVPCCIDR            = "10.0.0.0/16"
+	// DefaultZoneCount is how many availability zones the VPC module takes when
+	// the request names none.
+	DefaultZoneCount = 3
+)
+
+// Inputs is a request after validation: defaults filled in, spellings
+// normalised. It is stored with the run as JSON and never changes, so a field
+// may be added here but not renamed.
+type Inputs struct {
+	Name               string             `json:"name"`
+	Environment        string             `json:"terraform_environment"`
+	Topology           api.Topology       `json:"topology"`
+	Operation          api.Operation      `json:"operation"`
+	Region             string             `json:"region"`
+	CredentialID       string             `json:"credential_id"`
+	KubernetesVersion  string             `json:"kubernetes_version"`
+	WorkerCount        int                `json:"worker_count"`
+	WorkerMin          int                `json:"worker_min"`
+	WorkerMax          int                `json:"worker_max"`
+	WorkerInstanceType string             `json:"worker_instance_type"`
+	VPCCIDR            string             `json:"vpc_cidr"`
+	AvailabilityZones  []string           `json:"availability_zones,omitempty"` // empty: the first that are available
+	APIAccess          api.APIAccess      `json:"api_access"`
+	APIAllowedCIDRs    []string           `json:"api_allowed_cidrs,omitempty"` // empty when private
+	AdminPrincipalARN  string             `json:"admin_principal_arn,omitempty"`
+	KubeconfigAuth     api.KubeconfigAuth `json:"kubeconfig_auth"`
+	Tags               map[string]string  `json:"tags,omitempty"`
+	AllowReplacement   bool               `json:"allow_replacement,omitempty"`
+}
+
+// ReadInputs reads what a run stored.
+func ReadInputs(data json.RawMessage) (Inputs, error) {
+	var in Inputs
+	if err := json.Unmarshal(data, &in); err != nil {
+		return Inputs{}, fmt.Errorf("read the inputs of a run: %w", err)
+	}
+	return in, nil
+}
+
+// StateBucketPrefix and the environment's name make the name of the bucket that
+// holds an environment's Terraform state.
+const StateBucketPrefix = "kubeopera-terraform-state-"
+
+// StateBucket names the bucket that holds the Terraform state.
+func (in Inputs) StateBucket() string { return StateBucketPrefix + in.Environment }
+
+// StateKey is the key of the Terraform state in its bucket.
+const StateKey = "terraform.tfstate"

@@ -1,0 +1,136 @@
+package provision
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kubeopera/platform/shared/api"
+)
+
+// Limits are the rules that the service's configuration sets.
+type Limits struct {
+	// MaxWorkers is the ceiling of worker_count, worker_min and worker_max.
+	MaxWorkers int
+	// ReservedEnvironments are kept by hand in the modules repository; a run
+	// would be applied over the state that the team keeps.
+	ReservedEnvironments []string
+	// APIAllowedCIDRs may reach a public API server when the request does not say.
+	APIAllowedCIDRs []string
+}
+
+// available are the topologies that can be asked for today.
+var available = []api.Topology{api.TopologyEKS}
+
+// known are the topologies that the API documents.
+var known = []api.Topology{api.TopologyEKS, api.TopologyVanillaKubeadm, api.TopologyExistingMachines}
+
+// Validate gives the normalised form of a request, or everything that is wrong
+// with it. A message says what is allowed and never repeats the value.
+//
+// What ends up in HCL, a path, a bucket name or a Kubernetes name passes an
+// allow-list here and a structured writer behind it.
+func Validate(req api.ProvisionRequest, limits Limits) (Inputs, []api.FieldProblem) {
+	c := &checker{limits: limits}
+	in := Inputs{
+		Name:         c.name(req.Name),
+		Topology:     c.topology(req.Topology),
+		Operation:    c.operation(req.Operation),
+		CredentialID: c.credentialID(req.CredentialID),
+	}
+	in.Environment = c.environment(req.TerraformEnvironment, in.Name)
+	if in.Topology == api.TopologyEKS {
+		c.eks(req, &in)
+	}
+	slices.SortStableFunc(c.problems, func(a, b api.FieldProblem) int { return cmp.Compare(a.Location, b.Location) })
+	return in, c.problems
+}
+
+// eks checks what only this topology has, and refuses what it has not.
+func (c *checker) eks(req api.ProvisionRequest, in *Inputs) {
+	in.Region = c.region(req.Region)
+	in.KubernetesVersion = c.eksVersion(req.KubernetesVersion)
+	in.WorkerCount, in.WorkerMin, in.WorkerMax = c.workers(req.WorkerCount, req.WorkerMin, req.WorkerMax)
+	in.WorkerInstanceType = c.eksInstanceType("worker_instance_type", req.WorkerInstanceType)
+	in.AvailabilityZones = c.eksZones(req.AvailabilityZones, in.Region)
+	in.VPCCIDR = c.vpcCIDR(req.VPCCIDR, len(in.AvailabilityZones))
+	in.APIAccess = c.apiAccess(req.APIAccess)
+	in.APIAllowedCIDRs = c.allowedCIDRs(req.APIAllowedCIDRs, in.APIAccess)
+	in.AdminPrincipalARN = c.principalARN(req.AdminPrincipalARN, in.Region)
+	in.KubeconfigAuth = c.kubeconfigAuth(req.KubeconfigAuth)
+	in.Tags = c.tags(req.Tags)
+	in.AllowReplacement = req.AllowReplacement
+
+	if req.ControlPlaneCount != nil {
+		c.addf("control_plane_count", "does not belong to eks: EKS runs its own control plane; leave it out")
+	}
+	if req.ControlPlaneInstanceType != "" {
+		c.addf("control_plane_instance_type", "does not belong to eks: EKS runs its own control plane; leave it out")
+	}
+	if req.PodCIDR != "" {
+		c.addf("pod_cidr", "does not belong to eks: its pods take addresses of the VPC; leave it out")
+	}
+	if req.SSHCredentialID != "" {
+		c.addf("ssh_credential_id", "does not belong to eks: no machine is reached over SSH; leave it out")
+	}
+	if len(req.Machines) > 0 {
+		c.addf("machines", "does not belong to eks: it makes its own machines; leave it out")
+	}
+}
+
+// checker collects problems. Each of its methods checks one field and returns
+// its normalised value, which is only of use when no problem was found.
+type checker struct {
+	limits   Limits
+	problems []api.FieldProblem
+}
+
+func (c *checker) addf(field, format string, args ...any) {
+	c.problems = append(c.problems, api.FieldProblem{Location: "body." + field, Message: fmt.Sprintf(format, args...)})
+}
+
+func (c *checker) topology(t api.Topology) api.Topology {
+	switch {
+	case slices.Contains(available, t):
+	case t == "":
+		c.addf("topology", "is required: one of %s", join(available))
+	case slices.Contains(known, t):
+		c.addf("topology", "is not available yet; available: %s", join(available))
+	default:
+		c.addf("topology", "must be one of %s (available: %s)", join(known), join(available))
+	}
+	return t
+}
+
+func (c *checker) operation(o api.Operation) api.Operation {
+	switch o {
+	case "", api.OperationApply:
+		return api.OperationApply
+	case api.OperationPlan:
+		c.addf("operation", "plan is not available yet; available: %s", api.OperationApply)
+	default:
+		c.addf("operation", "must be %s", api.OperationApply)
+	}
+	return o
+}
+
+func (c *checker) apiAccess(a api.APIAccess) api.APIAccess {
+	switch a {
+	case "":
+		return api.APIAccessPublic
+	case api.APIAccessPublic, api.APIAccessPrivate:
+	default:
+		c.addf("api_access", "must be %s or %s", api.APIAccessPublic, api.APIAccessPrivate)
+	}
+	return a
+}
+
+// join lists words for a message.
+func join[S ~string](words []S) string {
+	parts := make([]string, len(words))
+	for i, w := range words {
+		parts[i] = string(w)
+	}
+	return strings.Join(parts, ", ")
+}
