@@ -3,6 +3,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 
+# The same flags for building, testing and linting: then they share one build cache.
 export GOFLAGS ?= -buildvcs=false
 CACHE := $(or $(KUBEOPERA_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kubeopera)
 BIN := $(CURDIR)/bin
@@ -22,7 +23,7 @@ help: ## Print this help
 
 build: ## Build the services, the runner and the simulator into bin/
 	@mkdir -p $(BIN)
-	CGO_ENABLED=0 go build -trimpath -o $(BIN)/ ./provisioner/cmd/... ./tfrunner/cmd/... ./sim/cmd/...
+	go build -o $(BIN)/ ./provisioner/cmd/... ./tfrunner/cmd/... ./sim/cmd/...
 
 demo: build ## Provision a cluster in the simulator, show it, stop
 	@$(BIN)/kubeopera-sim demo

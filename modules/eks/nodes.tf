@@ -10,6 +10,38 @@ locals {
   )
 }
 
+# How many nodes there are now. An autoscaler's decision must outlive the next
+# apply, and ignore_changes cannot do it: Terraform would send the old number
+# together with a new minimum or maximum, and EKS refuses a number outside of its
+# own range. So the group keeps the number that it has, moved into the range.
+# The lists, unlike a reference to the cluster, can be read before it exists.
+data "aws_eks_clusters" "this" {}
+
+data "aws_eks_node_groups" "this" {
+  count = contains(data.aws_eks_clusters.this.names, var.cluster_name) ? 1 : 0
+
+  cluster_name = var.cluster_name
+}
+
+data "aws_eks_node_group" "workers" {
+  for_each = toset([
+    for name in flatten(data.aws_eks_node_groups.this[*].names) : name
+    if startswith(name, local.node_group_prefix)
+  ])
+
+  cluster_name    = var.cluster_name
+  node_group_name = each.key
+}
+
+locals {
+  node_group_prefix = "workers-"
+
+  # More than one while a group is being replaced, none at first.
+  current_node_counts = [for group in data.aws_eks_node_group.workers : group.scaling_config[0].desired_size]
+  wanted_node_count   = length(local.current_node_counts) > 0 ? max(local.current_node_counts...) : var.node_count
+  node_count          = min(max(local.wanted_node_count, var.node_min), var.node_max)
+}
+
 # No image, no user data, no security groups: EKS adds its own to what is here.
 resource "aws_launch_template" "nodes" {
   name        = "${var.cluster_name}-nodes"
@@ -57,7 +89,7 @@ resource "aws_launch_template" "nodes" {
 
 resource "aws_eks_node_group" "workers" {
   cluster_name           = aws_eks_cluster.this.name
-  node_group_name_prefix = "workers-"
+  node_group_name_prefix = local.node_group_prefix
   node_role_arn          = aws_iam_role.nodes.arn
   subnet_ids             = var.subnet_ids
   version                = aws_eks_cluster.this.version
@@ -69,7 +101,7 @@ resource "aws_eks_node_group" "workers" {
   }
 
   scaling_config {
-    desired_size = var.node_count
+    desired_size = local.node_count
     min_size     = var.node_min
     max_size     = var.node_max
   }
@@ -88,9 +120,6 @@ resource "aws_eks_node_group" "workers" {
     # Another processor needs another group: the new one is there before the old
     # one is drained, hence the name's prefix.
     create_before_destroy = true
-
-    # An autoscaler's decision is not undone by the next apply.
-    ignore_changes = [scaling_config[0].desired_size]
   }
 
   depends_on = [

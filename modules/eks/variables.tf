@@ -125,13 +125,19 @@ variable "node_instance_type" {
 }
 
 variable "node_ami_type" {
-  description = "EKS AMI type of the nodes; null takes Amazon Linux 2023 for the processor of node_instance_type. Needed for GPUs only."
+  description = "EKS AMI type of the nodes, one of Amazon Linux 2023; null takes the standard one for the processor of node_instance_type. Needed for GPUs only."
   type        = string
   default     = null
+
+  # Others have their root disk under another name than the launch template says.
+  validation {
+    condition     = var.node_ami_type == null || can(regex("^AL2023_", var.node_ami_type))
+    error_message = "node_ami_type must be an EKS AMI type of Amazon Linux 2023, such as AL2023_x86_64_NVIDIA."
+  }
 }
 
 variable "node_count" {
-  description = "Nodes to start with. Later the number is left to whoever scales the group, within node_min and node_max."
+  description = "Nodes to start with. Afterwards the group keeps the number that it has, which an autoscaler may have chosen, as long as it is within node_min and node_max."
   type        = number
   nullable    = false
 

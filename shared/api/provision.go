@@ -51,7 +51,7 @@ type ProvisionRequest struct {
 	PodCIDR                  string            `json:"pod_cidr,omitempty" doc:"IPv4 range of pods; not for eks, whose pods use the VPC's"`
 	AvailabilityZones        []string          `json:"availability_zones,omitempty" doc:"Zones of the region, at least two for eks; default: the first three that are available"`
 	APIAccess                APIAccess         `json:"api_access,omitempty" doc:"public (default) or private"`
-	APIAllowedCIDRs          []string          `json:"api_allowed_cidrs,omitempty" doc:"IPv4 ranges that may reach a public API server; default: the service's configuration"`
+	APIAllowedCIDRs          []string          `json:"api_allowed_cidrs,omitempty" doc:"IPv4 ranges that may reach the API server, at its public address or, if private, inside the VPC; default when public: the service's configuration"`
 	AdminPrincipalARN        string            `json:"admin_principal_arn,omitempty" doc:"IAM role or user that becomes cluster administrator as well (eks)"`
 	KubeconfigAuth           KubeconfigAuth    `json:"kubeconfig_auth,omitempty" doc:"How the kubeconfig authenticates (eks); default embedded_credential for access keys"`
 	Tags                     map[string]string `json:"tags,omitempty" doc:"AWS tags for every resource, beside the service's own"`

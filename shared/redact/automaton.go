@@ -11,29 +11,29 @@ import (
 // table for each would take a kilobyte.
 type automaton struct {
 	nodes []node
-	root  [256]int32 // the root's children, the table that nearly every byte needs
+	root  [256]int // the root's children, the table that nearly every byte needs
 }
 
 type node struct {
-	suffix  int32 // node of the longest proper suffix in the trie
-	child   int32 // first child, 0 for none
-	sibling int32 // next child of the same parent, 0 for none
-	depth   int32 // length of the node's text
-	match   int32 // length of the longest pattern that ends here, 0 for none
-	label   byte  // last byte of the node's text
+	suffix  int  // node of the longest proper suffix in the trie
+	child   int  // first child, 0 for none
+	sibling int  // next child of the same parent, 0 for none
+	depth   int  // length of the node's text
+	match   int  // length of the longest pattern that ends here, 0 for none
+	label   byte // last byte of the node's text
 }
 
 func newAutomaton(patterns map[string]bool) *automaton {
 	a := &automaton{nodes: make([]node, 1)}
 	for _, p := range slices.Sorted(maps.Keys(patterns)) {
-		at := int32(0)
+		at := 0
 		for i := range len(p) {
 			at = a.grow(at, p[i])
 		}
-		a.nodes[at].match = int32(len(p))
+		a.nodes[at].match = len(p)
 	}
 	// Breadth first: the suffix of a node is shorter and so already linked.
-	var queue []int32
+	var queue []int
 	for _, n := range a.root {
 		if n != 0 {
 			queue = append(queue, n)
@@ -55,11 +55,11 @@ func newAutomaton(patterns map[string]bool) *automaton {
 }
 
 // grow is the child of at for b, made if there is none.
-func (a *automaton) grow(at int32, b byte) int32 {
+func (a *automaton) grow(at int, b byte) int {
 	if c := a.find(at, b); c != 0 {
 		return c
 	}
-	c := int32(len(a.nodes))
+	c := len(a.nodes)
 	n := node{depth: a.nodes[at].depth + 1, label: b}
 	if at == 0 {
 		a.root[b] = c
@@ -71,7 +71,7 @@ func (a *automaton) grow(at int32, b byte) int32 {
 	return c
 }
 
-func (a *automaton) find(at int32, b byte) int32 {
+func (a *automaton) find(at int, b byte) int {
 	if at == 0 {
 		return a.root[b]
 	}
@@ -85,7 +85,7 @@ func (a *automaton) find(at int32, b byte) int32 {
 
 // next is the node after reading b: its text is the longest end of all that was
 // read that begins a pattern.
-func (a *automaton) next(at int32, b byte) int32 {
+func (a *automaton) next(at int, b byte) int {
 	for {
 		if c := a.find(at, b); c != 0 || at == 0 {
 			return c

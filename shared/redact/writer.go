@@ -14,7 +14,7 @@ type Writer struct {
 	w    io.Writer
 
 	mu     sync.Mutex
-	at     int32  // the automaton's node
+	at     int    // the automaton's node
 	held   []byte // the last bytes read, an end of the text that at stands for
 	masked []bool // for each held byte, whether it belongs to a secret
 	inMask bool   // whether the last byte that left was masked
@@ -42,10 +42,10 @@ func (w *Writer) Write(p []byte) (int, error) {
 		}
 		w.held, w.masked = append(w.held, b), append(w.masked, false)
 		n := w.auto.nodes[w.at]
-		for i := max(0, len(w.masked)-int(n.match)); i < len(w.masked); i++ {
+		for i := max(0, len(w.masked)-n.match); i < len(w.masked); i++ {
 			w.masked[i] = true
 		}
-		w.releaseHeld(len(w.held) - int(n.depth))
+		w.releaseHeld(len(w.held) - n.depth)
 	}
 	return len(p), w.pass()
 }

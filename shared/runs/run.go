@@ -71,4 +71,3 @@ type LogOptions struct {
 	Follow bool
 	Tail   int // last lines only; 0: all
 }
-

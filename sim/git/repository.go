@@ -41,16 +41,19 @@ func (r *Repository) URL() string { return r.server.url + "/" + r.name + ".git" 
 // Dir is the bare repository on disk.
 func (r *Repository) Dir() string { return filepath.Join(r.server.dir, r.name+".git") }
 
-// Commit replaces the files of the branch with those of tree and gives the commit's id.
-func (r *Repository) Commit(ctx context.Context, message string, tree fs.FS) (string, error) {
+// Commit replaces the files of the branch with those of the trees, each below
+// the folder that it is named by ("." is the root), and gives the commit's id.
+func (r *Repository) Commit(ctx context.Context, message string, trees map[string]fs.FS) (string, error) {
 	work, err := os.MkdirTemp("", "sim-git-")
 	if err != nil {
 		return "", err
 	}
 	defer os.RemoveAll(work)
 	files := filepath.Join(work, "files")
-	if err := os.CopyFS(files, tree); err != nil {
-		return "", fmt.Errorf("commit to %s: %w", r.name, err)
+	for folder, tree := range trees {
+		if err := os.CopyFS(filepath.Join(files, folder), tree); err != nil {
+			return "", fmt.Errorf("commit to %s: %w", r.name, err)
+		}
 	}
 	index := "GIT_INDEX_FILE=" + filepath.Join(work, "index")
 	if _, err := r.run(ctx, index, "--work-tree="+files, "add", "--all", "."); err != nil {

@@ -1,6 +1,7 @@
 package git_test
 
 import (
+	"io/fs"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -30,14 +31,14 @@ func TestCloneOverHTTPS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, err := repository.Commit(t.Context(), "first", fstest.MapFS{"a/one.tf": {Data: []byte("1")}})
+	first, err := repository.Commit(t.Context(), "first", map[string]fs.FS{"a": fstest.MapFS{"one.tf": {Data: []byte("1")}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := repository.Tag(t.Context(), "v1", first); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := repository.Commit(t.Context(), "second", fstest.MapFS{"b.tf": {Data: []byte("2")}}); err != nil {
+	if _, err := repository.Commit(t.Context(), "second", map[string]fs.FS{".": fstest.MapFS{"b.tf": {Data: []byte("2")}}}); err != nil {
 		t.Fatal(err)
 	}
 	ca := filepath.Join(t.TempDir(), "ca.crt")

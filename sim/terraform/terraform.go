@@ -137,7 +137,7 @@ func downloadMirror(ctx context.Context, getenv func(string) string, binary, dir
 		return err
 	}
 	defer os.RemoveAll(half)
-	cmd := exec.CommandContext(ctx, binary, "providers", "mirror", "-platform="+runtime.GOOS+"_"+runtime.GOARCH, half)
+	cmd := exec.CommandContext(ctx, binary, "providers", "mirror", "-no-color", "-platform="+runtime.GOOS+"_"+runtime.GOARCH, half)
 	cmd.Dir = work
 	cmd.Env = []string{"HOME=" + work, "PATH=" + getenv("PATH"), "CHECKPOINT_DISABLE=1"}
 	for _, key := range []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR"} {

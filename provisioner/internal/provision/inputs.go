@@ -12,9 +12,6 @@ const (
 	DefaultWorkerCount        = 2
 	DefaultWorkerInstanceType = "t3.large"
 	DefaultVPCCIDR            = "10.0.0.0/16"
-	// DefaultZoneCount is how many availability zones the VPC module takes when
-	// the request names none.
-	DefaultZoneCount = 3
 )
 
 // Inputs is a request after validation: defaults filled in, spellings
@@ -35,7 +32,7 @@ type Inputs struct {
 	VPCCIDR            string             `json:"vpc_cidr"`
 	AvailabilityZones  []string           `json:"availability_zones,omitempty"` // empty: the first that are available
 	APIAccess          api.APIAccess      `json:"api_access"`
-	APIAllowedCIDRs    []string           `json:"api_allowed_cidrs,omitempty"` // empty when private
+	APIAllowedCIDRs    []string           `json:"api_allowed_cidrs,omitempty"`
 	AdminPrincipalARN  string             `json:"admin_principal_arn,omitempty"`
 	KubeconfigAuth     api.KubeconfigAuth `json:"kubeconfig_auth"`
 	Tags               map[string]string  `json:"tags,omitempty"`
@@ -51,12 +48,9 @@ func ReadInputs(data json.RawMessage) (Inputs, error) {
 	return in, nil
 }
 
-// StateBucketPrefix and the environment's name make the name of the bucket that
-// holds an environment's Terraform state.
-const StateBucketPrefix = "kubeopera-terraform-state-"
-
-// StateBucket names the bucket that holds the Terraform state.
-func (in Inputs) StateBucket() string { return StateBucketPrefix + in.Environment }
-
 // StateKey is the key of the Terraform state in its bucket.
 const StateKey = "terraform.tfstate"
+
+// StateBucket names the bucket that holds the Terraform state. Names of buckets
+// are global, so it is not shortened: the environment's name has to fit.
+func (in Inputs) StateBucket() string { return stateBucketPrefix + in.Environment }

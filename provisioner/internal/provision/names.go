@@ -10,7 +10,10 @@ import (
 const (
 	maxLabel       = 63
 	maxBucketName  = 63
-	maxEnvironment = maxBucketName - len(StateBucketPrefix)
+	maxEnvironment = maxBucketName - len(stateBucketPrefix)
+	// stateBucketPrefix and the environment's name make the name of the bucket
+	// that holds an environment's Terraform state.
+	stateBucketPrefix = "kubeopera-terraform-state-"
 )
 
 var label = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
@@ -47,7 +50,7 @@ func (c *checker) environment(environment, name string) string {
 	}
 	if len(environment) > maxEnvironment || !label.MatchString(environment) {
 		c.addf("terraform_environment", "%smust be 1 to %d %s: the state bucket is %s<terraform_environment>, and a bucket name has at most %d characters",
-			subject, maxEnvironment, labelRule, StateBucketPrefix, maxBucketName)
+			subject, maxEnvironment, labelRule, stateBucketPrefix, maxBucketName)
 	}
 	for _, suffix := range reservedBucketSuffixes {
 		if strings.HasSuffix(environment, suffix) {

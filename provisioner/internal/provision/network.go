@@ -1,7 +1,7 @@
 package provision
 
 import (
-	"math/bits"
+	"fmt"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -9,15 +9,15 @@ import (
 	"github.com/kubeopera/platform/shared/api"
 )
 
-// The VPC's size. AWS allows /16 to /28.
+// What a VPC and a cluster's zones may be.
 const (
-	minVPCBits = 16
-	maxVPCBits = 24
-	// maxSubnetBits leaves 27 addresses in a subnet after AWS has taken its
-	// five: EKS wants 16 for its own interfaces, nodes and pods take the rest.
-	maxSubnetBits = 27
-	// subnetsPerZone: one for load balancers, one for nodes.
-	subnetsPerZone = 2
+	// AWS allows /16 to /28. The VPC module cuts a small VPC into quarters, three
+	// of them for private subnets, and the rest into public ones: a /24 gives
+	// /26 and /28, the smallest subnet there is. Cut into eighths, it needs a /20.
+	minVPCBits      = 16
+	maxVPCBits      = 24
+	maxVPCBitsMany  = 20
+	maxZonesOfSmall = 3
 	// minEKSZones is EKS's own minimum; maxZones is the most that a region has.
 	minEKSZones = 2
 	maxZones    = 6
@@ -79,15 +79,14 @@ func (c *checker) vpcCIDR(cidr string, zones int) string {
 	if !ok {
 		return cidr
 	}
-	if zones == 0 {
-		zones = DefaultZoneCount
+	longest, reason := maxVPCBits, "AWS allows no larger VPC, and a smaller one has no room for the subnets"
+	if zones > maxZonesOfSmall {
+		longest, reason = maxVPCBitsMany, fmt.Sprintf("the subnets of more than %d zones need that much", maxZonesOfSmall)
 	}
-	longest := min(maxVPCBits, maxSubnetBits-bits.Len(uint(subnetsPerZone*min(zones, maxZones)-1)))
 	switch {
 	case prefix.Bits() < minVPCBits || prefix.Bits() > longest:
-		c.addf(field, "must be a /%d to /%d: AWS allows no larger VPC, and each of %d zones gets %d subnets of at least a /%d",
-			minVPCBits, longest, zones, subnetsPerZone, maxSubnetBits)
-	case !slices.ContainsFunc(privateRanges, func(r netip.Prefix) bool { return r.Bits() <= prefix.Bits() && r.Contains(prefix.Addr()) }):
+		c.addf(field, "must be a /%d to /%d: %s", minVPCBits, longest, reason)
+	case !slices.ContainsFunc(privateRanges, func(r netip.Prefix) bool { return within(prefix, r) }):
 		c.addf(field, "must be private: within 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16")
 	}
 	return prefix.String()
@@ -96,24 +95,23 @@ func (c *checker) vpcCIDR(cidr string, zones int) string {
 // localZone is the name of a local or wavelength zone, less its region.
 var localZone = regexp.MustCompile(`^-(wl[0-9]+-)?[a-z]{3}(-wlz)?-[0-9]+[a-z]?$`)
 
-// eksZones are at least two zones of the region; none means that the module chooses.
+// eksZones are at least two zones of the region; none means that the module
+// chooses. Their order stays: a zone's place decides its subnets' ranges.
 func (c *checker) eksZones(zones []string, region string) []string {
 	const field = "availability_zones"
 	if len(zones) == 0 {
 		return nil
 	}
-	sorted := slices.Sorted(slices.Values(zones)) // the same zones make the same subnets
-	distinct := slices.Compact(slices.Clone(sorted))
 	switch {
-	case len(distinct) != len(sorted):
+	case len(slices.Compact(slices.Sorted(slices.Values(zones)))) != len(zones):
 		c.addf(field, "must name each zone once")
 	case len(zones) < minEKSZones || len(zones) > maxZones:
 		c.addf(field, "must be %d to %d zones: EKS spreads its control plane over at least %d", minEKSZones, maxZones, minEKSZones)
 	}
 	if _, ok := PartitionOf(region); !ok {
-		return sorted // the region has its own problem
+		return slices.Clone(zones) // the region has its own problem
 	}
-	for _, zone := range sorted {
+	for _, zone := range zones {
 		rest, ofRegion := cutRegion(zone, region)
 		switch {
 		case ofRegion && len(rest) == 1 && rest[0] >= 'a' && rest[0] <= 'z':
@@ -125,7 +123,7 @@ func (c *checker) eksZones(zones []string, region string) []string {
 		}
 		break
 	}
-	return sorted
+	return slices.Clone(zones)
 }
 
 func cutRegion(zone, region string) (rest string, ok bool) {
@@ -135,29 +133,32 @@ func cutRegion(zone, region string) (rest string, ok bool) {
 	return zone[len(region):], true
 }
 
-// allowedCIDRs may reach a public API server. The whole internet is among them
-// only if somebody listed it.
+// allowedCIDRs may reach the API server: at its public address, or inside the
+// VPC if it has none. The whole internet is among them only if somebody listed it.
 func (c *checker) allowedCIDRs(cidrs []string, access api.APIAccess) []string {
 	const field = "api_allowed_cidrs"
-	if access == api.APIAccessPrivate {
-		if len(cidrs) > 0 {
-			c.addf(field, "belongs to api_access public only: a private API server is reached from within the VPC")
-		}
-		return nil
-	}
-	if len(cidrs) == 0 {
-		if len(c.limits.APIAllowedCIDRs) == 0 {
+	public := access == api.APIAccessPublic
+	if public && len(cidrs) == 0 {
+		cidrs = c.limits.APIAllowedCIDRs
+		if len(cidrs) == 0 {
 			c.addf(field, "is required: the IPv4 ranges that may reach the API server, such as 203.0.113.0/24; this service has no default")
-		}
-		return slices.Compact(slices.Sorted(slices.Values(c.limits.APIAllowedCIDRs)))
-	}
-	for i, problem := range checkAllowedCIDRs(cidrs) {
-		if problem != "" {
-			c.addf(field, "entry %d %s", i+1, problem)
 		}
 	}
 	if len(cidrs) > maxAllowedCIDRs {
 		c.addf(field, "must be at most %d ranges, which is EKS's limit", maxAllowedCIDRs)
 	}
+	for i, cidr := range cidrs {
+		c.allowedCIDR(fmt.Sprintf("%s[%d]", field, i), cidr, public)
+	}
 	return slices.Compact(slices.Sorted(slices.Values(cidrs)))
 }
+
+func (c *checker) allowedCIDR(field, cidr string, public bool) {
+	prefix, ok := c.ipv4(field, cidr, "203.0.113.0/24")
+	if ok && public && slices.ContainsFunc(unroutable, func(r netip.Prefix) bool { return within(prefix, r) }) {
+		c.addf(field, "must be public: no packet from a private or reserved address reaches a public API server")
+	}
+}
+
+// within says whether all of p is in r.
+func within(p, r netip.Prefix) bool { return r.Bits() <= p.Bits() && r.Contains(p.Addr()) }

@@ -2,6 +2,7 @@ package provision
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,6 +19,25 @@ type Limits struct {
 	ReservedEnvironments []string
 	// APIAllowedCIDRs may reach a public API server when the request does not say.
 	APIAllowedCIDRs []string
+}
+
+// Check says what is wrong with limits that come from configuration.
+func (l Limits) Check() error {
+	c := &checker{}
+	for i, cidr := range l.APIAllowedCIDRs {
+		c.allowedCIDR(fmt.Sprintf("default range %d", i+1), cidr, true)
+	}
+	if len(l.APIAllowedCIDRs) > maxAllowedCIDRs {
+		c.addf("default ranges", "must be at most %d, which is EKS's limit", maxAllowedCIDRs)
+	}
+	if l.MaxWorkers < 1 {
+		c.addf("worker ceiling", "must be at least 1")
+	}
+	var errs []error
+	for _, p := range c.problems {
+		errs = append(errs, fmt.Errorf("%s %s", strings.TrimPrefix(p.Location, "body."), p.Message))
+	}
+	return errors.Join(errs...)
 }
 
 // available are the topologies that can be asked for today.

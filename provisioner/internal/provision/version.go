@@ -12,7 +12,7 @@ import (
 const oldestEKSMinor = 32
 
 var (
-	minorVersion = regexp.MustCompile(`^1\.([1-9][0-9]{0,2})$`)
+	minorVersion = regexp.MustCompile(`^1\.([1-9][0-9])$`)
 	patchVersion = regexp.MustCompile(`^1\.[0-9]{1,3}\.[0-9]{1,3}$`)
 )
 

@@ -17,17 +17,15 @@ func (c *checker) workers(count, fewest, most *int) (int, int, int) {
 	case most != nil && *most < n:
 		n = *most
 	}
-	low, high := n, n
+	low, high, ok := n, n, c.inRange("worker_count", n)
 	if fewest != nil {
 		low = *fewest
+		ok = c.inRange("worker_min", low) && ok
 	}
 	if most != nil {
 		high = *most
+		ok = c.inRange("worker_max", high) && ok
 	}
-
-	ok := c.inRange("worker_count", n)
-	ok = c.inRange("worker_min", low) && ok
-	ok = c.inRange("worker_max", high) && ok
 	if !ok {
 		return n, low, high
 	}

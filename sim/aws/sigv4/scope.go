@@ -29,6 +29,8 @@ var (
 	ErrExpiredURL   = errors.New("presigned URL has expired")
 	ErrPayload      = errors.New("body is not the one that was signed")
 	ErrMismatch     = errors.New("signature does not match")
+	// ErrUnsignedHeader is S3's refusal of headers that the signature does not cover.
+	ErrUnsignedHeader = errors.New("header is not signed")
 )
 
 const (

@@ -1,0 +1,42 @@
+package provision
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/kubeopera/platform/shared/api"
+)
+
+// What callers branch on.
+var (
+	// ErrInvalid is a request that breaks the rules; see InvalidError.
+	ErrInvalid = errors.New("the request is not valid")
+	// ErrKubeconfigNotReady is a run that has no kubeconfig yet, or never will; see NotReadyError.
+	ErrKubeconfigNotReady = errors.New("the run has no kubeconfig")
+	// ErrKubeconfigMissing is a run that succeeded and whose kubeconfig is gone
+	// from the cluster.
+	ErrKubeconfigMissing = errors.New("the run's kubeconfig is gone")
+)
+
+// InvalidError is everything that is wrong with a request.
+type InvalidError struct {
+	Problems []api.FieldProblem
+}
+
+func (e *InvalidError) Error() string {
+	return fmt.Sprintf("%v: %d problems", ErrInvalid, len(e.Problems))
+}
+
+func (e *InvalidError) Is(target error) bool { return target == ErrInvalid }
+
+// NotReadyError says in which status the run is that has no kubeconfig.
+type NotReadyError struct {
+	Status    api.Status
+	Operation api.Operation
+}
+
+func (e *NotReadyError) Error() string {
+	return fmt.Sprintf("%v: operation %s, status %s", ErrKubeconfigNotReady, e.Operation, e.Status)
+}
+
+func (e *NotReadyError) Is(target error) bool { return target == ErrKubeconfigNotReady }

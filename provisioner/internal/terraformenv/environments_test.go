@@ -1,0 +1,78 @@
+package terraformenv
+
+import (
+	"fmt"
+
+	"github.com/kubeopera/platform/shared/api"
+)
+
+// goldenEnvironments are the environments of the golden files, by folder.
+func goldenEnvironments() map[string]Environment {
+	smallest := Environment{
+		Name:               "acme-prod",
+		StateBucket:        "kubeopera-terraform-state-acme-prod",
+		StateKey:           "terraform.tfstate",
+		Topology:           api.TopologyEKS,
+		Region:             "eu-west-1",
+		KubernetesVersion:  "1.35",
+		VPCCIDR:            "10.0.0.0/16",
+		WorkerCount:        2,
+		WorkerMin:          2,
+		WorkerMax:          2,
+		WorkerInstanceType: "t3.large",
+		PublicAccess:       true,
+		AllowedCIDRs:       []string{"203.0.113.0/24"},
+	}
+
+	full := smallest
+	full.ClusterName = "acme"
+	full.AvailabilityZones = []string{"eu-west-1b", "eu-west-1a", "eu-west-1c"}
+	full.WorkerMin, full.WorkerCount, full.WorkerMax = 1, 3, 10
+	full.WorkerInstanceType = "m7g.xlarge"
+	full.VPCCIDR = "10.20.30.0/24"
+	full.AllowedCIDRs = []string{"203.0.113.0/24", "198.51.100.7/32"}
+	full.AdminPrincipalARN = "arn:aws:iam::111122223333:role/team/platform-admins"
+	full.Tags = map[string]string{
+		"team":        "Platform Engineering",
+		"cost-center": "42",
+		"équipe":      "plateforme été",
+		"path":        "a/b:c=d+e@f",
+	}
+
+	govcloud := smallest
+	govcloud.Region = "us-gov-west-1"
+	govcloud.AdminPrincipalARN = "arn:aws-us-gov:iam::111122223333:role/admins"
+
+	private := smallest
+	private.PublicAccess = false
+	private.AllowedCIDRs = nil
+
+	// What no caller could send, and what must still be data: the real
+	// Terraform reads it back as such.
+	hostile := smallest
+	hostile.Tags = map[string]string{
+		"owner":     `${file("/etc/passwd")}`,
+		"directive": `%{ for x in [1] }a%{ endfor }`,
+		"quote":     "a\"\n}\nresource \"x\" \"y\" {",
+		"${key}":    `$${escaped} %%{escaped} \ back\slash`,
+		"heredoc":   "<<EOT\n$${x}\nEOT\n",
+		"control":   "nul\x00 bell\a tab\t cr\r bom\ufeff line\u2028end",
+	}
+
+	return map[string]Environment{
+		"smallest": smallest,
+		"full":     full,
+		"govcloud": govcloud,
+		"private":  private,
+		"hostile":  hostile,
+	}
+}
+
+// manyTags returns n tags.
+func manyTags(n int) map[string]string {
+	tags := make(map[string]string, n)
+	for i := range n {
+		tags[fmt.Sprintf("key-%d", i)] = "value"
+	}
+	return tags
+}

@@ -1,0 +1,142 @@
+// Package cloudcredtest checks that a server keeps the contract between
+// cluster-provisioner and auth-service, docs/api/auth-service.yaml. The fake of
+// the simulator runs it; so can auth-service itself.
+package cloudcredtest
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kubeopera/platform/shared/cloudcred"
+)
+
+// Target is an auth-service under test, empty at first.
+type Target struct {
+	BaseURL string
+	APIKey  string // may read every credential that is put
+	// Put stores an access key.
+	Put func(tb testing.TB, c cloudcred.Credential)
+	// PutRole stores a credential of kind assume_role under id.
+	PutRole func(tb testing.TB, id string)
+}
+
+const (
+	id      = "0f8b7a52-2f3c-4b63-9a0e-0c1d2e3f4a5b"
+	unknown = "00000000-0000-4000-8000-000000000000"
+)
+
+// Run runs the suite; start gives each test a server of its own.
+func Run(t *testing.T, start func(tb testing.TB) Target) {
+	t.Helper()
+	ends := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	stored := []cloudcred.Credential{
+		{ID: id, Name: "a long-lived key", Kind: cloudcred.KindAccessKey, AccessKey: &cloudcred.AccessKey{ID: "AKIAIOSFODNN7EXAMPLE", Secret: "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"}},
+		{ID: "a_session-1", Name: `a "session" of ☁`, Kind: cloudcred.KindAccessKey, AccessKey: &cloudcred.AccessKey{
+			ID: "ASIAIOSFODNN7EXAMPLE", Secret: "abc/+=", SessionToken: cloudcred.Secret(strings.Repeat("IQoJb3JpZ2luX2Vj", 100) + "=="), ExpiresAt: ends,
+		}},
+	}
+	t.Run("a stored credential is answered as it is", func(t *testing.T) {
+		target := start(t)
+		for _, c := range stored {
+			target.Put(t, c)
+		}
+		client := newClient(t, target.BaseURL, target.APIKey)
+		for _, want := range stored {
+			got, err := client.Resolve(t.Context(), want.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("credential (-want +got):\n%s", diff)
+			}
+			if got.AccessKey.Secret.Reveal() != want.AccessKey.Secret.Reveal() {
+				t.Error("another secret was answered")
+			}
+		}
+	})
+	t.Run("the answer is JSON that no cache keeps", func(t *testing.T) {
+		target := start(t)
+		target.Put(t, stored[0])
+		status, header := get(t, target, id, http.Header{"X-Api-Key": {target.APIKey}})
+		if got := header.Get("Content-Type"); status != http.StatusOK || !strings.HasPrefix(got, "application/json") {
+			t.Errorf("got %d %s", status, got)
+		}
+		if got := header.Get("Cache-Control"); !strings.Contains(got, "no-store") {
+			t.Errorf("Cache-Control is %q", got)
+		}
+	})
+	t.Run("a role is answered as a kind that does not work yet", func(t *testing.T) {
+		target := start(t)
+		target.PutRole(t, id)
+		wantError(t, target, target.APIKey, id, cloudcred.ErrUnsupported)
+	})
+	t.Run("an unknown id is not found", func(t *testing.T) {
+		target := start(t)
+		target.Put(t, stored[0])
+		wantError(t, target, target.APIKey, unknown, cloudcred.ErrNotFound)
+		wantError(t, target, target.APIKey, strings.ToUpper(id), cloudcred.ErrNotFound)
+	})
+	t.Run("nothing is answered without a valid key", func(t *testing.T) {
+		target := start(t)
+		target.Put(t, stored[0])
+		for _, key := range []string{target.APIKey + "x", target.APIKey[:len(target.APIKey)-1], "x"} {
+			wantError(t, target, key, id, cloudcred.ErrForbidden)
+			wantError(t, target, key, unknown, cloudcred.ErrForbidden) // what exists is not told either
+		}
+		for _, header := range []http.Header{{}, {"X-Api-Key": {""}}, {"Authorization": {"Bearer " + target.APIKey}}} {
+			if status, _ := get(t, target, id, header); status != http.StatusUnauthorized {
+				t.Errorf("header %v: got %d, want 401", header, status)
+			}
+		}
+	})
+}
+
+func newClient(tb testing.TB, baseURL, key string) *cloudcred.Client {
+	tb.Helper()
+	file := filepath.Join(tb.TempDir(), "key")
+	if err := os.WriteFile(file, []byte(key), 0o600); err != nil {
+		tb.Fatal(err)
+	}
+	transport := &http.Transport{}
+	tb.Cleanup(transport.CloseIdleConnections)
+	client, err := cloudcred.NewClient(cloudcred.Config{BaseURL: baseURL, APIKeyFile: file, HTTPClient: &http.Client{Transport: transport}})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return client
+}
+
+func wantError(tb testing.TB, target Target, key, id string, want error) {
+	tb.Helper()
+	if _, err := newClient(tb, target.BaseURL, key).Resolve(tb.Context(), id); !errors.Is(err, want) {
+		tb.Errorf("%s: got %v, want %v", id, err, want)
+	}
+}
+
+// get asks without the client.
+func get(tb testing.TB, target Target, id string, header http.Header) (status int, answered http.Header) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), 10*time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, target.BaseURL+"/api/v1/cloud-credentials/"+id, nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	r.Header = header
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	res, err := transport.RoundTrip(r)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	_ = res.Body.Close() // only the head counts
+	return res.StatusCode, res.Header
+}

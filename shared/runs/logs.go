@@ -1,0 +1,227 @@
+package runs
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/kubeopera/platform/shared/runcontract"
+)
+
+const (
+	// archiveLimit bounds the text of an archived log; its end is kept. About
+	// three thousand resources of Terraform's output fit.
+	archiveLimit = 4 << 20
+	// archiveWindow is how long an ended run's log is asked for when its node
+	// does not answer; then what the runner published of it has to do.
+	archiveWindow = 10 * time.Minute
+	// followInterval is how often a follower looks for a log that has not begun.
+	followInterval = time.Second
+)
+
+// Logs gives a run's log: from its pod while there is one, else from the archive.
+// ErrNoLogs means that there is none, or none yet; following waits for it inside
+// the reader. To stop a reader that waits, end ctx.
+func (e *Engine) Logs(ctx context.Context, id ID, opts LogOptions) (io.ReadCloser, error) {
+	text, err := e.openLog(ctx, id, opts)
+	if !opts.Follow || !errors.Is(err, ErrNoLogs) {
+		return text, err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	return &awaitedLog{stop: stop, open: func() (io.ReadCloser, error) {
+		for {
+			run, err := e.cfg.Store.Get(ctx, id)
+			if err != nil {
+				return nil, err
+			}
+			text, err := e.openLog(ctx, id, opts)
+			if !errors.Is(err, ErrNoLogs) || Final(run.Status) {
+				return text, err
+			}
+			select {
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			case <-time.After(followInterval):
+			}
+		}
+	}}, nil
+}
+
+// openLog gives the log that there is now.
+func (e *Engine) openLog(ctx context.Context, id ID, opts LogOptions) (io.ReadCloser, error) {
+	run, err := e.cfg.Store.Get(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if Final(run.Status) {
+		archived, err := e.archived(ctx, id, opts)
+		if err == nil || run.Cleaned || !errors.Is(err, ErrNoLogs) {
+			return archived, err
+		}
+	}
+	live, err := e.cfg.Cluster.Logs(ctx, id, opts)
+	if errors.Is(err, ErrNoLogs) {
+		return e.archived(ctx, id, opts) // archived meanwhile
+	}
+	return live, err
+}
+
+// awaitedLog is a log that does not exist yet when it is handed out.
+type awaitedLog struct {
+	open func() (io.ReadCloser, error)
+	stop context.CancelFunc
+	text io.ReadCloser
+}
+
+// Read waits for the log to come to be. A run that ends without one ends it.
+func (l *awaitedLog) Read(p []byte) (int, error) {
+	if l.text == nil {
+		text, err := l.open()
+		if errors.Is(err, ErrNoLogs) {
+			return 0, io.EOF
+		}
+		if err != nil {
+			return 0, err
+		}
+		l.text = text
+	}
+	return l.text.Read(p)
+}
+
+// Close ends the wait or the log.
+func (l *awaitedLog) Close() error {
+	l.stop()
+	if l.text == nil {
+		return nil
+	}
+	return l.text.Close()
+}
+
+// archived gives an archived log.
+func (e *Engine) archived(ctx context.Context, id ID, opts LogOptions) (io.ReadCloser, error) {
+	saved, err := e.cfg.Store.Log(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	text, err := gzip.NewReader(bytes.NewReader(saved.Gzip))
+	if err != nil {
+		return nil, fmt.Errorf("read archived log: %w", err)
+	}
+	if opts.Tail <= 0 {
+		return text, nil
+	}
+	all, err := io.ReadAll(io.LimitReader(text, 2*archiveLimit))
+	if err != nil {
+		return nil, fmt.Errorf("read archived log: %w", err)
+	}
+	return io.NopCloser(bytes.NewReader(lastLines(all, opts.Tail))), nil
+}
+
+// archive keeps an ended run's log, if it has any. It gives an error while it is
+// worth trying again.
+func (e *Engine) archive(ctx context.Context, run Run) error {
+	text, truncated, err := e.podLog(ctx, run.ID)
+	if err != nil && e.now().Sub(run.FinishedAt) < archiveWindow {
+		return err
+	}
+	if len(text) == 0 {
+		if text, err = e.publishedLog(ctx, run.ID); err != nil || len(text) == 0 {
+			return err
+		}
+		truncated = true
+	}
+	var packed bytes.Buffer
+	zip := gzip.NewWriter(&packed)
+	if _, err := zip.Write(text); err != nil {
+		return err
+	}
+	if err := zip.Close(); err != nil {
+		return err
+	}
+	return e.cfg.Store.SaveLog(ctx, run.ID, ArchivedLog{
+		Gzip: packed.Bytes(), Bytes: int64(len(text)), Truncated: truncated, SavedAt: e.now(),
+	})
+}
+
+// podLog reads the end of the log that the run's pod has; empty if it has none.
+func (e *Engine) podLog(ctx context.Context, id ID) (text []byte, truncated bool, err error) {
+	stream, err := e.cfg.Cluster.Logs(ctx, id, LogOptions{})
+	if errors.Is(err, ErrNoLogs) {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	defer func() { _ = stream.Close() }()
+	text, truncated, err = readEnd(stream, archiveLimit)
+	if err != nil {
+		return nil, false, fmt.Errorf("read pod log: %w", err)
+	}
+	return text, truncated, nil
+}
+
+// publishedLog is the log's end that the runner published; empty if it has not.
+func (e *Engine) publishedLog(ctx context.Context, id ID) ([]byte, error) {
+	packed, err := e.cfg.Cluster.Output(ctx, id, runcontract.KeyLogTail)
+	if errors.Is(err, ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	unzip, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return nil, nil //nolint:nilerr // what is no log cannot be archived, now or later
+	}
+	text, _, err := readEnd(io.LimitReader(unzip, 4*archiveLimit), archiveLimit)
+	if err != nil {
+		return nil, nil //nolint:nilerr // the same
+	}
+	return text, nil
+}
+
+// readEnd reads r to its end and gives its last bytes, whole lines of at most
+// limit bytes; truncated if that is not all.
+func readEnd(r io.Reader, limit int) (text []byte, truncated bool, err error) {
+	chunk := make([]byte, 32<<10)
+	for {
+		n, err := r.Read(chunk)
+		text = append(text, chunk[:n]...)
+		if len(text) > 2*limit {
+			text = append(text[:0], text[len(text)-limit:]...)
+			truncated = true
+		}
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, false, err
+		}
+	}
+	if len(text) > limit {
+		text = text[len(text)-limit:]
+		truncated = true
+	}
+	if truncated {
+		if i := bytes.IndexByte(text, '\n'); i >= 0 && i < len(text)-1 {
+			text = text[i+1:]
+		}
+	}
+	return text, truncated, nil
+}
+
+// lastLines is the end of text from its nth last line on.
+func lastLines(text []byte, n int) []byte {
+	at := len(text)
+	if at > 0 && text[at-1] == '\n' {
+		at-- // the end of the last line begins no further one
+	}
+	for ; n > 0 && at >= 0; n-- {
+		at = bytes.LastIndexByte(text[:at], '\n')
+	}
+	return text[at+1:]
+}

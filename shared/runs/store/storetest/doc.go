@@ -1,0 +1,3 @@
+// Package storetest says how a runs.Store behaves, as a test suite that every
+// implementation passes.
+package storetest

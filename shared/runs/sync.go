@@ -1,0 +1,165 @@
+package runs
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kubeopera/platform/shared/api"
+	"github.com/kubeopera/platform/shared/runcontract"
+)
+
+// Change is the changing part of a run as it should be.
+type Change struct {
+	Status    api.Status
+	Phase     api.Phase
+	Message   string
+	ErrorCode string
+	Progress  api.Progress
+
+	// DeleteJob asks for the Job's deletion: its pod must not start any more.
+	// The run fails, with the message and the code above, once it is gone.
+	DeleteJob bool
+}
+
+// messageLimit bounds a message in bytes: Terraform's diagnostics fit, a log does not.
+const messageLimit = 4096
+
+// Next says what a run becomes by what is seen of it. It is pure, never ends a
+// run while something of it may still be at work, and never changes a run that
+// is queued (launching is not syncing) or has ended.
+func Next(run Run, seen Observation, now time.Time, startDeadline time.Duration) Change {
+	c := run.changing()
+	switch {
+	case run.Status == api.StatusQueued || Final(run.Status):
+		return c
+	case seen.ended():
+		return end(c, seen)
+	case run.Status == api.StatusCancelling:
+		return follow(c, seen)
+	case c.ErrorCode != "":
+		// It was given up before it started; its Job has to go first.
+		c.DeleteJob = seen.Job != nil && seen.Job.DeletionTimestamp.IsZero()
+		return c
+	}
+	c = follow(c, seen)
+	return giveUp(c, seen, run.StartedAt, now, startDeadline)
+}
+
+// follow takes over phase, progress and message of a run that is at work.
+func follow(c Change, seen Observation) Change {
+	phase, text := where(seen)
+	switch {
+	case later(c.Phase, phase) != c.Phase:
+		c.Phase, c.Message = phase, text
+	case phase == c.Phase && !seen.Begun() && seen.EventsRead:
+		c.Message = text // what was in the way is so no more
+	}
+	if seen.Outputs != nil && seen.Outputs.Progress != nil {
+		c = report(c, *seen.Outputs.Progress)
+	}
+	if in := obstacle(seen); in != nil {
+		c.Message = in.message
+	}
+	return c
+}
+
+// report takes over what the runner says of itself. Reports may arrive out of
+// order, so neither the phase nor a count of the same total goes back.
+func report(c Change, p runcontract.Progress) Change {
+	if later(p.Phase, c.Phase) != p.Phase {
+		return c
+	}
+	done := p.Done
+	if p.Phase == c.Phase && p.Total == c.Progress.Total {
+		done = max(done, c.Progress.Done)
+	}
+	c.Phase = p.Phase
+	c.Progress = api.Progress{Done: max(done, 0), Total: max(p.Total, 0), Current: p.Current}
+	c.Message = p.Message
+	if c.Message == "" {
+		c.Message = strings.ReplaceAll(string(p.Phase), "_", " ")
+		if p.Total > 0 {
+			c.Message += fmt.Sprintf(": %d of %d", c.Progress.Done, c.Progress.Total)
+		}
+	}
+	return c
+}
+
+// where says how far the run's pod has come, and what that means.
+func where(seen Observation) (api.Phase, string) {
+	pod := seen.pod()
+	switch {
+	case pod == nil:
+		return api.PhaseStarting, "waiting for Kubernetes to create the run's pod"
+	case pod.Spec.NodeName == "" && len(containers(pod)) == 0:
+		return api.PhaseStarting, "waiting for a node that can take the run's pod"
+	case !seen.Begun():
+		return api.PhasePulling, "the node is pulling images and mounting volumes"
+	}
+	for _, s := range pod.Status.ContainerStatuses {
+		if s.State.Running != nil || s.State.Terminated != nil {
+			return api.PhasePreparingState, "the runner has started"
+		}
+	}
+	return api.PhaseCloning, "the run's sources are being fetched"
+}
+
+// stopping says why a pod was told to stop, if it was.
+func stopping(pod *corev1.Pod) string {
+	if pod.DeletionTimestamp.IsZero() {
+		return ""
+	}
+	why := disruption(pod)
+	if why == "" {
+		why = "it was deleted"
+	}
+	return fmt.Sprintf("the run's pod was told to stop (%s); it has time to save its work", why)
+}
+
+// changing is the part of a run that a Change replaces, as it is.
+func (r Run) changing() Change {
+	return Change{Status: r.Status, Phase: r.Phase, Message: r.Message, ErrorCode: r.ErrorCode, Progress: r.Progress}
+}
+
+// with is the run after a change. changed is false if that changes nothing.
+func (r Run) with(c Change, now time.Time) (next Run, changed bool, err error) {
+	c.Message, c.Progress.Current = tidy(c.Message, messageLimit), tidy(c.Progress.Current, messageLimit/4)
+	c.DeleteJob = false
+	if c == r.changing() {
+		return r, false, nil
+	}
+	if err := checkMove(r.Status, c.Status); err != nil {
+		return r, false, err
+	}
+	next = r
+	next.Status, next.Phase, next.Message, next.ErrorCode, next.Progress = c.Status, c.Phase, c.Message, c.ErrorCode, c.Progress
+	next.UpdatedAt = now
+	if c.Status == api.StatusRunning && next.StartedAt.IsZero() {
+		next.StartedAt = now
+	}
+	if Final(c.Status) {
+		next.FinishedAt = now
+	}
+	if c.Status != api.StatusQueued {
+		next.QueuePosition = 0
+	}
+	return next, true, nil
+}
+
+// tidy makes text from outside fit for both databases: valid UTF-8 without NUL,
+// of at most limit bytes.
+func tidy(s string, limit int) string {
+	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "")
+	if len(s) <= limit {
+		return s
+	}
+	const more = "…"
+	n := limit - len(more)
+	for n > 0 && s[n]&0xC0 == 0x80 { // not in the middle of a rune
+		n--
+	}
+	return s[:n] + more
+}

@@ -1,0 +1,239 @@
+// Package account lets the EKS fake look into the emulator, where the rest of
+// the AWS account is: subnets, security groups, launch templates and roles.
+//
+// It speaks to the emulator directly, not through the gateway, so that its
+// calls are neither recorded nor subject to faults.
+package account
+
+import (
+	"context"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/aws/smithy-go"
+
+	"github.com/kubeopera/platform/sim/aws/eks"
+)
+
+// callTimeout bounds one call to the emulator, which is on this machine.
+const callTimeout = 30 * time.Second
+
+// Client reads and writes the emulator's account.
+type Client struct {
+	endpoint *url.URL
+	http     *http.Client
+	ec2      *ec2.Client
+}
+
+var _ eks.Account = (*Client)(nil)
+
+// New returns a client for the emulator at endpoint, which takes any credentials.
+func New(endpoint *url.URL) *Client {
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: callTimeout}
+	return &Client{
+		endpoint: endpoint,
+		http:     client,
+		ec2: ec2.New(ec2.Options{
+			BaseEndpoint: new(endpoint.String()),
+			Region:       "us-east-1",
+			Credentials:  credentials.NewStaticCredentialsProvider("simulator", "simulator", ""),
+			HTTPClient:   client,
+			Retryer:      aws.NopRetryer{},
+		}),
+	}
+}
+
+func inRegion(region string) func(*ec2.Options) {
+	return func(o *ec2.Options) { o.Region = region }
+}
+
+// Subnets describes subnets by id.
+func (c *Client) Subnets(ctx context.Context, region string, ids []string) ([]eks.Subnet, error) {
+	out, err := c.ec2.DescribeSubnets(ctx, &ec2.DescribeSubnetsInput{SubnetIds: ids}, inRegion(region))
+	if err != nil {
+		return nil, translate("describe subnets", err)
+	}
+	var subnets []eks.Subnet
+	for _, s := range out.Subnets {
+		subnets = append(subnets, eks.Subnet{ID: aws.ToString(s.SubnetId), VPCID: aws.ToString(s.VpcId), Zone: aws.ToString(s.AvailabilityZone)})
+	}
+	if len(subnets) < len(ids) {
+		return nil, fmt.Errorf("describe subnets: %w", eks.ErrNotFound)
+	}
+	return subnets, nil
+}
+
+// CreateSecurityGroup makes a cluster's own group, named and tagged as EKS does.
+func (c *Client) CreateSecurityGroup(ctx context.Context, region, vpcID, cluster string) (string, error) {
+	out, err := c.ec2.CreateSecurityGroup(ctx, &ec2.CreateSecurityGroupInput{
+		GroupName:   new("eks-cluster-sg-" + cluster + "-" + vpcID),
+		Description: new("EKS created security group applied to ENI that is attached to EKS Control Plane master nodes, as well as any managed workloads."),
+		VpcId:       &vpcID,
+		TagSpecifications: []types.TagSpecification{{
+			ResourceType: types.ResourceTypeSecurityGroup,
+			Tags: []types.Tag{
+				{Key: new("Name"), Value: new("eks-cluster-sg-" + cluster)},
+				{Key: new("kubernetes.io/cluster/" + cluster), Value: new("owned")},
+				{Key: new("aws:eks:cluster-name"), Value: &cluster},
+			},
+		}},
+	}, inRegion(region))
+	if err != nil {
+		return "", translate("create security group", err)
+	}
+	return aws.ToString(out.GroupId), nil
+}
+
+// DeleteSecurityGroup removes a group.
+func (c *Client) DeleteSecurityGroup(ctx context.Context, region, id string) error {
+	if _, err := c.ec2.DeleteSecurityGroup(ctx, &ec2.DeleteSecurityGroupInput{GroupId: &id}, inRegion(region)); err != nil {
+		return translate("delete security group", err)
+	}
+	return nil
+}
+
+// LaunchTemplate finds a template and looks into its default version.
+func (c *Client) LaunchTemplate(ctx context.Context, region, id, name string) (eks.Template, error) {
+	in := &ec2.DescribeLaunchTemplateVersionsInput{Versions: []string{"$Default"}}
+	if id != "" {
+		in.LaunchTemplateId = &id
+	} else {
+		in.LaunchTemplateName = &name
+	}
+	out, err := c.ec2.DescribeLaunchTemplateVersions(ctx, in, inRegion(region))
+	if err != nil {
+		return eks.Template{}, translate("describe launch template", err)
+	}
+	if len(out.LaunchTemplateVersions) == 0 {
+		return eks.Template{}, fmt.Errorf("describe launch template: %w", eks.ErrNotFound)
+	}
+	v := out.LaunchTemplateVersions[0]
+	t := eks.Template{ID: aws.ToString(v.LaunchTemplateId), Name: aws.ToString(v.LaunchTemplateName)}
+	if data := v.LaunchTemplateData; data != nil {
+		t.HasImage = aws.ToString(data.ImageId) != ""
+		t.HasInstance = data.InstanceType != ""
+	}
+	return t, nil
+}
+
+// translate makes EC2's many ways to say that something is not there one.
+func translate(what string, err error) error {
+	if apiErr, ok := errors.AsType[smithy.APIError](err); ok && strings.Contains(apiErr.ErrorCode(), "NotFound") {
+		return fmt.Errorf("%s: %w: %s", what, eks.ErrNotFound, apiErr.ErrorMessage())
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// RoleTrusts reads a role's trust policy.
+func (c *Client) RoleTrusts(ctx context.Context, roleARN, service string) (bool, error) {
+	if !strings.Contains(roleARN, ":role/") {
+		return false, nil
+	}
+	document, err := c.trustPolicy(ctx, roleARN[strings.LastIndexByte(roleARN, '/')+1:])
+	if errors.Is(err, eks.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return trusts(document, service)
+}
+
+// trustPolicy asks IAM, for which this one call is no reason to have an SDK.
+func (c *Client) trustPolicy(ctx context.Context, role string) (string, error) {
+	form := url.Values{"Action": {"GetRole"}, "Version": {"2010-05-08"}, "RoleName": {role}}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.endpoint.String(), strings.NewReader(form.Encode()))
+	if err != nil {
+		return "", fmt.Errorf("get role: %w", err)
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	// The emulator takes the service from the scope and looks at nothing else.
+	req.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=simulator/20200101/us-east-1/iam/aws4_request, SignedHeaders=host, Signature=none")
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return "", fmt.Errorf("get role: %w", err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("get role: %w", err)
+	case resp.StatusCode == http.StatusNotFound:
+		return "", fmt.Errorf("get role: %w", eks.ErrNotFound)
+	case resp.StatusCode != http.StatusOK:
+		return "", fmt.Errorf("get role: %s", resp.Status)
+	}
+	var out struct {
+		Document string `xml:"GetRoleResult>Role>AssumeRolePolicyDocument"`
+	}
+	if err := xml.Unmarshal(body, &out); err != nil {
+		return "", fmt.Errorf("get role: %w", err)
+	}
+	document, err := url.PathUnescape(out.Document)
+	if err != nil {
+		return "", fmt.Errorf("get role: %w", err)
+	}
+	return document, nil
+}
+
+func trusts(document, service string) (bool, error) {
+	var policy struct {
+		Statement []struct {
+			Effect    string
+			Principal principal
+			Action    oneOrMany
+		}
+	}
+	if err := json.Unmarshal([]byte(document), &policy); err != nil {
+		return false, fmt.Errorf("read trust policy: %w", err)
+	}
+	for _, s := range policy.Statement {
+		if s.Effect == "Allow" && slices.Contains(s.Action, "sts:AssumeRole") && slices.Contains(s.Principal.Service, service) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// principal is what a trust policy trusts; "*" and others than services do not matter here.
+type principal struct{ Service oneOrMany }
+
+func (p *principal) UnmarshalJSON(data []byte) error {
+	if len(data) > 0 && data[0] != '{' {
+		return nil
+	}
+	type plain principal
+	if err := json.Unmarshal(data, (*plain)(p)); err != nil {
+		return fmt.Errorf("principal: %w", err)
+	}
+	return nil
+}
+
+// oneOrMany is how IAM writes lists.
+type oneOrMany []string
+
+func (o *oneOrMany) UnmarshalJSON(data []byte) error {
+	var one string
+	if json.Unmarshal(data, &one) == nil {
+		*o = oneOrMany{one}
+		return nil
+	}
+	var many []string
+	if err := json.Unmarshal(data, &many); err != nil {
+		return fmt.Errorf("neither a string nor strings: %w", err)
+	}
+	*o = many
+	return nil
+}

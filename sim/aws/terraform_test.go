@@ -1,0 +1,134 @@
+package aws_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	s3types "github.com/aws/aws-sdk-go-v2/service/s3/types"
+
+	"github.com/kubeopera/platform/sim/aws/gateway"
+)
+
+// terraform is a working directory with a configuration, and how to run the
+// real binary there.
+type terraform struct {
+	dir string
+	env []string
+}
+
+// newTerraform copies testdata/terraform and skips the test where the binary or
+// the mirror of its provider is missing.
+func newTerraform(t *testing.T) *terraform {
+	t.Helper()
+	if _, err := exec.LookPath("terraform"); err != nil {
+		t.Skip("terraform is not on PATH")
+	}
+	mirror := os.Getenv("KUBEOPERA_PROVIDER_MIRROR") //nolint:forbidigo // there is no main above a test
+	if mirror == "" {
+		t.Skip("KUBEOPERA_PROVIDER_MIRROR does not name a mirror with hashicorp/aws")
+	}
+	home := t.TempDir()
+	dir := filepath.Join(home, "environment")
+	if err := os.CopyFS(dir, os.DirFS("testdata/terraform")); err != nil {
+		t.Fatal(err)
+	}
+	rc := filepath.Join(home, "terraform.rc")
+	write(t, rc, fmt.Sprintf("provider_installation {\n  filesystem_mirror {\n    path = %q\n  }\n}\n", mirror))
+	write(t, filepath.Join(home, "credentials"), fmt.Sprintf("[test]\naws_access_key_id = %s\naws_secret_access_key = %s\n", keyID, keySecret))
+	return &terraform{dir: dir, env: []string{
+		"PATH=" + os.Getenv("PATH"), //nolint:forbidigo // there is no main above a test
+		"HOME=" + home, "TMPDIR=" + home, "TF_CLI_CONFIG_FILE=" + rc, "CHECKPOINT_DISABLE=1", "TF_IN_AUTOMATION=1", "TF_INPUT=0",
+		"AWS_ENDPOINT_URL=" + account.URL(), "AWS_PROFILE=test", "AWS_SHARED_CREDENTIALS_FILE=" + filepath.Join(home, "credentials"),
+	}}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// run runs a command and returns its exit code and output.
+func (tf *terraform) run(ctx context.Context, args ...string) (int, string, error) {
+	cmd := exec.CommandContext(ctx, "terraform", append(args, "-no-color")...)
+	cmd.Dir, cmd.Env = tf.dir, tf.env
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 20 * time.Second
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err := cmd.Run()
+	if cmd.ProcessState == nil {
+		return -1, out.String(), err
+	}
+	return cmd.ProcessState.ExitCode(), out.String(), nil
+}
+
+// must runs a command that has to end with one of the codes.
+func (tf *terraform) must(t *testing.T, code int, args ...string) string {
+	t.Helper()
+	started := time.Now()
+	got, out, err := tf.run(t.Context(), args...)
+	t.Logf("terraform %s: %s", args[0], time.Since(started).Round(100*time.Millisecond))
+	if err != nil || got != code {
+		t.Fatalf("terraform %s: exit code %d, want %d, %v\n%s", strings.Join(args, " "), got, code, err, out)
+	}
+	return out
+}
+
+// initialize makes the state bucket and runs init.
+func (tf *terraform) initialize(t *testing.T, bucket string) {
+	t.Helper()
+	client := s3.NewFromConfig(config(t), func(o *s3.Options) { o.UsePathStyle = true })
+	if _, err := client.CreateBucket(t.Context(), &s3.CreateBucketInput{
+		Bucket: &bucket, CreateBucketConfiguration: &s3types.CreateBucketConfiguration{LocationConstraint: region},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.PutBucketVersioning(t.Context(), &s3.PutBucketVersioningInput{
+		Bucket: &bucket, VersioningConfiguration: &s3types.VersioningConfiguration{Status: s3types.BucketVersioningStatusEnabled},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	tf.must(t, 0, "init", "-backend-config=bucket="+bucket, "-backend-config=region="+region, "-backend-config=use_path_style=true")
+}
+
+func TestTerraformBuildsAnEKSClusterAndSeesNoChange(t *testing.T) {
+	tf := newTerraform(t)
+	bucket := "terraform-state-eks"
+	tf.initialize(t, bucket)
+	variable := "-var=principal_arn=" + userARN
+
+	tf.must(t, 0, "apply", "-auto-approve", variable)
+	state, err := account.S3().Object(bucket, "terraform.tfstate")
+	if err != nil || !bytes.Contains(state, []byte("aws_eks_node_group")) {
+		t.Errorf("state: %d bytes, %v", len(state), err)
+	}
+	if keys, err := account.S3().Keys(bucket, ""); err != nil || !slices.Equal(keys, []string{"terraform.tfstate"}) {
+		t.Errorf("objects after apply: %v, %v", keys, err)
+	}
+	if out := tf.must(t, 0, "output", "-raw", "cluster_endpoint"); out != controlPlane.URL {
+		t.Errorf("cluster_endpoint is %q", out)
+	}
+	// Exit code 2 would be a change.
+	tf.must(t, 0, "plan", "-detailed-exitcode", variable)
+	account.Calls(gateway.CallFilter{})
+	tf.must(t, 0, "destroy", "-auto-approve", variable)
+	if clusters := account.EKS().Clusters(); len(clusters) > 0 {
+		t.Errorf("clusters after destroy: %v", clusters)
+	}
+	for _, c := range account.Calls(gateway.CallFilter{Service: "eks"}) {
+		if c.Operation == "" {
+			t.Errorf("unknown operation: %s %s", c.Method, c.Path)
+		}
+	}
+}

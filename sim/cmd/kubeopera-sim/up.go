@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kubeopera/platform/sim"
+)
+
+// running is what another command needs to know of a simulator that is up.
+type running struct {
+	URL        string `json:"url"`
+	Key        string `json:"key"`
+	Credential string `json:"credential"`
+	Dir        string `json:"dir"`
+}
+
+// descriptor is the file in the simulator's folder with its running.
+const descriptor = "simulator.json"
+
+func upCommand(env environment) *cobra.Command {
+	var verbose bool
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Start the simulator, print addresses and a key, run until Ctrl-C",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx := cmd.Context()
+			s, here, err := start(ctx, env, verbose)
+			if err != nil {
+				return err
+			}
+			printUp(env.stdout, s, here)
+			<-ctx.Done()
+			fmt.Fprintln(env.stdout, "stopping ...")
+			return s.Stop(context.WithoutCancel(ctx))
+		},
+	}
+	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "show the simulator's own log")
+	return cmd
+}
+
+// start starts a simulator in the checkout's .sim folder.
+func start(ctx context.Context, env environment, verbose bool) (*sim.Simulator, running, error) {
+	root, err := sim.FindRoot(".")
+	if err != nil {
+		return nil, running{}, err
+	}
+	dir := filepath.Join(root, ".sim")
+	if other, ok := find(ctx, dir); ok {
+		return nil, running{}, fmt.Errorf("a simulator of this checkout is up already, at %s: stop it first (Ctrl-C in its terminal)", other.URL)
+	}
+	cache, err := sim.CacheDir(env.getenv)
+	if err != nil {
+		return nil, running{}, err
+	}
+	assets, err := sim.ControlPlaneAssets(ctx, root, env.stderr)
+	if err != nil {
+		return nil, running{}, err
+	}
+	level := slog.LevelInfo
+	if verbose {
+		level = slog.LevelDebug
+	}
+	fmt.Fprintln(env.stdout, "starting the simulator (logs in .sim) ...")
+	s, err := sim.Start(ctx, sim.Config{
+		Root: root, Bin: filepath.Join(root, "bin"), Dir: dir, Assets: assets, Cache: cache,
+		Getenv: env.getenv,
+		Log:    slog.New(slog.NewTextHandler(env.stderr, &slog.HandlerOptions{Level: level})),
+	})
+	if err != nil {
+		return nil, running{}, err
+	}
+	here := running{URL: s.Service.URL(), Key: s.Service.Key(), Credential: s.Credential, Dir: dir}
+	data, err := json.Marshal(here)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, descriptor), data, 0o600)
+	}
+	if err != nil {
+		return nil, running{}, errors.Join(err, s.Stop(context.WithoutCancel(ctx)))
+	}
+	return s, here, nil
+}
+
+// find gives the simulator that is up in dir, if there is one.
+func find(ctx context.Context, dir string) (running, bool) {
+	data, err := os.ReadFile(filepath.Join(dir, descriptor))
+	if err != nil {
+		return running{}, false
+	}
+	var r running
+	if json.Unmarshal(data, &r) != nil {
+		return running{}, false
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.URL+"/api/v1/provisions?limit=1", nil)
+	if err != nil {
+		return running{}, false
+	}
+	request.Header.Set("X-Api-Key", r.Key) // its own key: another program's port would refuse it
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return running{}, false
+	}
+	defer response.Body.Close()
+	return r, response.StatusCode == http.StatusOK
+}
+
+func printUp(w io.Writer, s *sim.Simulator, here running) {
+	fmt.Fprintf(w, `
+The simulator is up.
+
+  cluster-provisioner  %[1]s   (API: %[1]s/docs)
+  API key              %[2]s
+  AWS credential id    %[3]s
+  AWS endpoint         %[4]s
+  host cluster         kubectl --kubeconfig %[5]s get jobs,pods -n %[6]s
+  logs                 %[7]s
+
+Provision a cluster: make demo   (in another terminal; it uses this simulator), or
+
+  curl -sS %[1]s/api/v1/provisions \
+    -H 'X-Api-Key: %[2]s' -H 'Content-Type: application/json' \
+    -d '{"name": "acme", "topology": "eks", "region": "eu-west-1", "kubernetes_version": "1.35", "credential_id": "%[3]s"}'
+
+Ctrl-C stops it.
+`, here.URL, here.Key, here.Credential, s.AWS.URL(), s.HostKubeconfig(), sim.RunNamespace, here.Dir)
+}

@@ -1,0 +1,367 @@
+package sim
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/google/uuid"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/kubeopera/platform/shared/cloudcred"
+	"github.com/kubeopera/platform/shared/redact"
+	"github.com/kubeopera/platform/shared/runcontract"
+	"github.com/kubeopera/platform/sim/authservice"
+	"github.com/kubeopera/platform/sim/aws"
+	"github.com/kubeopera/platform/sim/aws/eks"
+	"github.com/kubeopera/platform/sim/aws/ekstoken"
+	"github.com/kubeopera/platform/sim/controlplane"
+	"github.com/kubeopera/platform/sim/faultproxy"
+	"github.com/kubeopera/platform/sim/git"
+	"github.com/kubeopera/platform/sim/node"
+	"github.com/kubeopera/platform/sim/terraform"
+)
+
+// The namespaces and ServiceAccount that deploy/ makes.
+const (
+	RunNamespace     = "kubeopera-provisioning"
+	ServiceNamespace = "kubeopera-core"
+	serviceAccount   = "cluster-provisioner"
+)
+
+const (
+	// modulesCA is the ConfigMap with the Git server's certificate authority.
+	modulesCA = "modules-repository-ca"
+	// modulesTag is the pinned ref of the modules repository.
+	modulesTag = "v0.1.0"
+	// eksDelay is how long EKS takes for anything: long enough to be waited for.
+	eksDelay = 2 * time.Second
+)
+
+// Config says what to bring up. All but Service is required.
+type Config struct {
+	Root   string // the checkout
+	Bin    string // the built services and runners
+	Dir    string // state and logs of this run; emptied first
+	Assets string // the control plane's binaries
+	Cache  string // what is downloaded once
+	Getenv func(string) string
+	Log    *slog.Logger
+	// Service is configuration of cluster-provisioner on top of the simulator's own.
+	Service map[string]string
+}
+
+// Simulator is a running platform.
+type Simulator struct {
+	Host        *controlplane.ControlPlane // where the services and runs live
+	Target      *controlplane.ControlPlane // what every EKS cluster's endpoint leads to
+	Kubernetes  kubernetes.Interface       // of Host, with all rights
+	Node        *node.Node
+	APIProxy    *faultproxy.Proxy // Host as the service sees it
+	AWS         *aws.Account
+	AccessKey   cloudcred.AccessKey // valid in AWS
+	Credential  string              // id of AccessKey in AuthService
+	AuthService *authservice.Server
+	Git         *git.Server
+	Modules     *git.Repository
+	Service     *Service
+
+	log            *slog.Logger
+	authURL        string
+	hostKubeconfig string
+	close          []func(context.Context) error // in the order of starting
+}
+
+// Start brings up everything and returns once the service is ready. It must run
+// inside sandbox.Enter. What started is stopped again if something does not.
+func Start(ctx context.Context, config Config) (_ *Simulator, err error) {
+	if err := os.RemoveAll(config.Dir); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(config.Dir, 0o755); err != nil {
+		return nil, err
+	}
+	s := &Simulator{log: config.Log}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Stop(context.WithoutCancel(ctx)))
+		}
+	}()
+	for _, step := range []struct {
+		name string
+		do   func(context.Context, Config) error
+	}{
+		{"AWS", s.startAWS},
+		{"host cluster", s.startHost},
+		{"node", s.startNode},
+		{"modules repository", s.startGit},
+		{"auth-service", s.startAuthService},
+		{"cluster-provisioner", s.startService},
+	} {
+		started := time.Now()
+		if err := step.do(ctx, config); err != nil {
+			return nil, fmt.Errorf("simulator: %s: %w", step.name, err)
+		}
+		s.log.InfoContext(ctx, "started", "part", step.name, "seconds", time.Since(started).Round(10*time.Millisecond).Seconds())
+	}
+	return s, nil
+}
+
+// Stop stops everything, last started first.
+func (s *Simulator) Stop(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	var errs []error
+	for len(s.close) > 0 {
+		last := len(s.close) - 1
+		errs = append(errs, s.close[last](ctx))
+		s.close = s.close[:last]
+	}
+	return errors.Join(errs...)
+}
+
+func (s *Simulator) onStop(f func(context.Context) error) { s.close = append(s.close, f) }
+
+// startAWS starts the account and the API server to which the endpoints of all
+// EKS clusters lead. That one asks the account whom a token stands for.
+func (s *Simulator) startAWS(ctx context.Context, config Config) error {
+	logs := filepath.Join(config.Dir, "aws")
+	if err := os.MkdirAll(logs, 0o755); err != nil {
+		return err
+	}
+	endpoint := &eks.Shared{}
+	account, err := aws.Start(ctx, aws.Config{
+		LogDir: logs, CacheDir: config.Cache, ControlPlanes: endpoint, EKSDelay: eksDelay, Log: s.log,
+	})
+	if err != nil {
+		return err
+	}
+	s.AWS = account
+	s.onStop(func(context.Context) error { return account.Close() })
+	s.AccessKey = cloudcred.AccessKey{ID: "AKIA" + rand.Text()[:16], Secret: redact.Secret(secretKey())}
+	if err := account.RegisterKey(s.AccessKey.ID, s.AccessKey.Secret.Reveal(), s.Principal()); err != nil {
+		return err
+	}
+	webhook, err := account.Tokens().Kubeconfig(nil)
+	if err != nil {
+		return err
+	}
+	webhookFile := filepath.Join(logs, "token-webhook.kubeconfig")
+	if err := os.WriteFile(webhookFile, webhook, 0o600); err != nil {
+		return err
+	}
+	target, err := controlplane.Start(ctx, controlplane.Config{
+		Assets: config.Assets, Dir: filepath.Join(config.Dir, "target"), AuthenticationWebhook: webhookFile, Log: s.log,
+	})
+	if err != nil {
+		return err
+	}
+	s.Target = target
+	s.onStop(target.Stop)
+	admin, err := kubernetes.NewForConfig(target.RESTConfig())
+	if err != nil {
+		return err
+	}
+	if err := ekstoken.BindPolicies(ctx, admin); err != nil {
+		return err
+	}
+	endpoint.Set(eks.Endpoint{URL: target.URL(), CA: target.CABundle()})
+	return nil
+}
+
+// Principal is the ARN of the IAM user whom AccessKey belongs to.
+func (s *Simulator) Principal() string {
+	return "arn:aws:iam::" + s.AWS.ID() + ":user/platform"
+}
+
+func (s *Simulator) startHost(ctx context.Context, config Config) error {
+	host, err := controlplane.Start(ctx, controlplane.Config{
+		Assets:            config.Assets,
+		Dir:               filepath.Join(config.Dir, "host"),
+		ControllerManager: true,
+		Log:               s.log,
+	})
+	if err != nil {
+		return err
+	}
+	s.Host = host
+	s.onStop(host.Stop)
+	if s.Kubernetes, err = kubernetes.NewForConfig(host.RESTConfig()); err != nil {
+		return err
+	}
+	admin, err := host.AdminKubeconfig()
+	if err != nil {
+		return err
+	}
+	s.hostKubeconfig = filepath.Join(config.Dir, "host.kubeconfig")
+	if err := os.WriteFile(s.hostKubeconfig, admin, 0o600); err != nil {
+		return err
+	}
+	return installManifests(ctx, host.RESTConfig(), filepath.Join(config.Root, "provisioner", "deploy"))
+}
+
+// HostKubeconfig is a kubeconfig file for the host cluster, with all rights.
+func (s *Simulator) HostKubeconfig() string { return s.hostKubeconfig }
+
+func (s *Simulator) startNode(ctx context.Context, config Config) error {
+	tf, err := terraform.Find(ctx, config.Getenv, config.Cache, s.log)
+	if err != nil {
+		return err
+	}
+	image, err := runnerImage(
+		filepath.Join(config.Bin, "terraform-runner"),
+		filepath.Join(config.Root, "tfrunner", "deploy", "terraform.rc"),
+		tf,
+	)
+	if err != nil {
+		return err
+	}
+	s.Node, err = node.New(node.Config{
+		RESTConfig: s.Host.RESTConfig(),
+		TLS:        s.Host.KubeletTLS(),
+		Dir:        filepath.Join(config.Dir, "node"),
+		Images:     map[string]node.Image{RunnerImage: image},
+		Backoff:    time.Second,
+		Log:        s.log,
+	})
+	if err != nil {
+		return err
+	}
+	ended := s.background(ctx, s.Node.Run)
+	select {
+	case <-s.Node.Ready():
+		return nil
+	case <-ended:
+		return errors.New("the node ended at its start") // stopping tells why
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// startGit serves the checkout's modules/ the way a team's repository would.
+func (s *Simulator) startGit(ctx context.Context, config Config) error {
+	server, err := git.Start(ctx, filepath.Join(config.Dir, "git"), s.log)
+	if err != nil {
+		return err
+	}
+	s.Git = server
+	s.onStop(func(context.Context) error { return server.Close() })
+	if s.Modules, err = server.Create(ctx, "gitops-iac"); err != nil {
+		return err
+	}
+	commit, err := s.Modules.Commit(ctx, "modules of the platform", map[string]fs.FS{
+		"modules": os.DirFS(filepath.Join(config.Root, "modules")),
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.Modules.Tag(ctx, modulesTag, commit); err != nil {
+		return err
+	}
+	_, err = s.Kubernetes.CoreV1().ConfigMaps(RunNamespace).Create(ctx, &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: modulesCA},
+		Data:       map[string]string{runcontract.ModulesCAFile: string(server.CA())},
+	}, metav1.CreateOptions{})
+	return err
+}
+
+func (s *Simulator) startAuthService(ctx context.Context, config Config) error {
+	key := rand.Text()
+	if err := os.WriteFile(filepath.Join(config.Dir, "auth-service-key"), []byte(key+"\n"), 0o600); err != nil {
+		return err
+	}
+	s.AuthService = authservice.New(key)
+	s.Credential = uuid.NewString()
+	s.AuthService.PutAccessKey(s.Credential, "simulator", s.AccessKey)
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	s.authURL = "http://" + listener.Addr().String()
+	s.background(ctx, func(ctx context.Context) error { return s.AuthService.Serve(ctx, listener) })
+	return nil
+}
+
+// background runs a part until Stop.
+func (s *Simulator) background(ctx context.Context, run func(context.Context) error) <-chan struct{} {
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan struct{})
+	var err error
+	go func() {
+		defer close(ended)
+		err = run(running)
+	}()
+	s.onStop(func(context.Context) error {
+		cancel()
+		<-ended
+		return err
+	})
+	return ended
+}
+
+// startService starts cluster-provisioner under its own ServiceAccount. It sees
+// the API server through APIProxy.
+func (s *Simulator) startService(ctx context.Context, config Config) error {
+	proxy, err := faultproxy.Start(ctx, s.Host.URL(), s.Host.CABundle(), s.log)
+	if err != nil {
+		return err
+	}
+	s.APIProxy = proxy
+	s.onStop(func(context.Context) error { return proxy.Close() })
+	kubeconfigFile := filepath.Join(config.Dir, "cluster-provisioner.kubeconfig")
+	if err := s.writeServiceKubeconfig(ctx, kubeconfigFile); err != nil {
+		return err
+	}
+	env := map[string]string{
+		"KUBECONFIG":                kubeconfigFile,
+		"AUTH_SERVICE_URL":          s.authURL,
+		"AUTH_SERVICE_API_KEY_FILE": filepath.Join(config.Dir, "auth-service-key"),
+		"MODULES_REPOSITORY_URL":    s.Modules.URL(),
+		"MODULES_REPOSITORY_REF":    modulesTag,
+		"MODULES_CA_CONFIGMAP":      modulesCA,
+		"API_ALLOWED_CIDRS":         "198.51.100.0/24",
+		"RUNNER_ENV":                "AWS_ENDPOINT_URL=" + s.AWS.URL(),
+		"RUNNER_BACKEND_CONFIG":     "use_path_style=true",
+		"SWEEP_INTERVAL":            "1s",
+		"LOG_LEVEL":                 "debug",
+	}
+	maps.Copy(env, config.Service)
+	s.Service, err = newService(ctx, filepath.Join(config.Bin, "cluster-provisioner"), filepath.Join(config.Dir, "cluster-provisioner"), env)
+	if err != nil {
+		return err
+	}
+	s.onStop(func(context.Context) error { return s.Service.Stop() })
+	return s.Service.Start(ctx, nil)
+}
+
+// writeServiceKubeconfig writes the kubeconfig with which the service reaches
+// the API server through the proxy.
+func (s *Simulator) writeServiceKubeconfig(ctx context.Context, file string) error {
+	direct, err := s.Host.ServiceAccountKubeconfig(ctx, ServiceNamespace, serviceAccount, 24*time.Hour)
+	if err != nil {
+		return err
+	}
+	config, err := clientcmd.Load(direct)
+	if err != nil {
+		return err
+	}
+	for _, cluster := range config.Clusters {
+		cluster.Server = s.APIProxy.URL()
+		cluster.CertificateAuthorityData = s.APIProxy.CA()
+	}
+	return clientcmd.WriteToFile(*config, file)
+}
+
+// secretKey is a random AWS secret access key: 40 characters.
+func secretKey() string { return (rand.Text() + rand.Text())[:40] }

@@ -1,0 +1,405 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/kubeopera/platform/shared/api"
+	"github.com/kubeopera/platform/shared/runcontract"
+	"github.com/kubeopera/platform/shared/skip"
+	"github.com/kubeopera/platform/tfrunner/internal/awsfake"
+)
+
+// actAsRunner makes the test binary behave as terraform-runner: the tests run
+// it as a process of its own.
+const actAsRunner = "TERRAFORM_RUNNER_TEST_ACT"
+
+func TestMain(m *testing.M) {
+	if _, ok := os.LookupEnv(actAsRunner); ok {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+const (
+	canary      = "canarySecretAccessKey/0123456789+abcdef" // the credential's secret
+	environment = "acme"
+	bucketName  = "kubeopera-terraform-state-acme"
+	stateKey    = "terraform.tfstate"
+	lockKey     = "terraform.tfstate.tflock"
+)
+
+// fixture is one run: a folder as the init container leaves it, a fake AWS and
+// a fake API server.
+type fixture struct {
+	aws     *awsfake.Server
+	cluster *cluster
+	dir     string
+	spec    runcontract.Spec
+	extra   []string // environment variables
+	args    []string
+}
+
+// backend is what every environment of the tests begins with.
+const backend = `
+terraform {
+  backend "s3" {
+    use_lockfile = true
+    encrypt      = true
+  }
+}
+variable "credential_principal_arn" { type = string }
+`
+
+// outputs are the outputs of an EKS environment.
+func outputs() string {
+	ca := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("certificate")}))
+	return fmt.Sprintf(`
+output "cluster_name" { value = "acme" }
+output "cluster_endpoint" { value = "https://0123.gr7.eu-west-1.eks.amazonaws.com" }
+output "cluster_ca_certificate" { value = %q }
+output "other" {
+  value     = "sensitive-output-value"
+  sensitive = true
+}
+`, ca)
+}
+
+func setup(t *testing.T, hcl string) *fixture {
+	t.Helper()
+	if _, err := exec.LookPath("terraform"); err != nil {
+		skip.Missing(t, skip.Terraform, err.Error())
+	}
+	f := &fixture{aws: awsfake.New(t), cluster: newCluster(t), dir: t.TempDir()}
+	f.spec = runcontract.Spec{
+		Version: runcontract.SpecVersion, ID: "0196f3a0-0000-7000-8000-000000000001", Kind: runcontract.KindProvision,
+		Operation: api.OperationApply, Name: environment, Environment: environment,
+		Topology: api.TopologyEKS, Region: "eu-west-1",
+		State: runcontract.State{
+			Bucket: bucketName, Key: stateKey,
+			BackendConfig: map[string]string{"use_path_style": "true"},
+		},
+		Tags:           map[string]string{"environment": environment},
+		TimeoutSeconds: 120, GraceSeconds: 40,
+		Env: map[string]string{"AWS_ENDPOINT_URL": f.aws.URL},
+	}
+	f.write(t, "credential/config", "[profile kubeopera]\nregion = eu-west-1\n")
+	f.write(t, "credential/credentials", "[kubeopera]\naws_access_key_id = AKIAEXAMPLEEXAMPLE00\naws_secret_access_key = "+canary+"\n")
+	f.write(t, "terraform.rc", "")
+	f.mount(t, map[string]string{"main.tf": backend + hcl})
+	return f
+}
+
+// mount lays out files as a ConfigMap volume does: links into a folder of the day.
+func (f *fixture) mount(t *testing.T, files map[string]string) {
+	t.Helper()
+	base := filepath.Join("modules-repository", "environments", environment)
+	for name, content := range files {
+		f.write(t, filepath.Join(base, "..2026_11_30", name), content)
+		f.link(t, filepath.Join("..data", name), filepath.Join(base, name))
+	}
+	if _, err := os.Lstat(filepath.Join(f.dir, base, "..data")); err != nil {
+		f.link(t, "..2026_11_30", filepath.Join(base, "..data"))
+	}
+}
+
+func (f *fixture) link(t *testing.T, target, name string) {
+	t.Helper()
+	if err := os.Symlink(target, filepath.Join(f.dir, name)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (f *fixture) write(t *testing.T, name, content string) {
+	t.Helper()
+	path := filepath.Join(f.dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// child is the runner as a process.
+type child struct {
+	cmd    *exec.Cmd
+	output *lockedBuffer
+}
+
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+// Write adds to the buffer.
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+// String is what was written so far.
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// start starts the runner as the Job does, below its init.
+func (f *fixture) start(t *testing.T) *child {
+	t.Helper()
+	spec, err := json.Marshal(f.spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.mount(t, map[string]string{runcontract.SpecFile: string(spec)}) // now that the test has set it
+	kubeconfig := f.cluster.kubeconfig(t, filepath.Join(f.dir, "kubeconfig"))
+	self := os.Args[0]
+	args := []string{
+		"init", "--", self, "run",
+		"--modules-dir=" + filepath.Join(f.dir, "modules-repository"),
+		"--credential-dir=" + filepath.Join(f.dir, "credential"),
+		"--termination-message=" + filepath.Join(f.dir, "termination-log"),
+		"--lock-timeout=0s",
+	}
+	c := &child{output: &lockedBuffer{}}
+	c.cmd = exec.CommandContext(context.Background(), self, append(args, f.args...)...)
+	c.cmd.Stdout, c.cmd.Stderr = c.output, c.output
+	c.cmd.WaitDelay = 5 * time.Second
+	path, _ := os.LookupEnv("PATH")
+	c.cmd.Env = append([]string{
+		actAsRunner + "=1",
+		"PATH=" + path,
+		"HOME=" + filepath.Join(f.dir, "home"),
+		"TF_CLI_CONFIG_FILE=" + filepath.Join(f.dir, "terraform.rc"),
+		"KUBECONFIG=" + kubeconfig,
+		runcontract.EnvPodNamespace + "=kubeopera-provisioning",
+		// What must not reach Terraform:
+		"TF_VAR_credential_principal_arn=from-the-environment",
+		"AWS_ACCESS_KEY_ID=AKIAOFTHEENVIRONMENT",
+		"AWS_SECRET_ACCESS_KEY=of-the-environment",
+		"LEAK=leaked",
+	}, f.extra...)
+	if err := c.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if c.cmd.ProcessState == nil {
+			_ = c.cmd.Process.Kill() // it may have ended
+			_ = c.cmd.Wait()         // that it was killed is known
+		}
+		if t.Failed() {
+			t.Logf("the runner's output:\n%s", c.output)
+		}
+	})
+	return c
+}
+
+func (c *child) signal(t *testing.T, s syscall.Signal) {
+	t.Helper()
+	if err := c.cmd.Process.Signal(s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wait waits for the end and returns the exit code.
+func (c *child) wait(t *testing.T) runcontract.ExitCode {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() { done <- c.cmd.Wait() }()
+	select {
+	case err := <-done:
+		if _, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok {
+			t.Fatal(err)
+		}
+	case <-time.After(100 * time.Second):
+		_ = c.cmd.Process.Kill()
+		_ = <-done
+		t.Fatal("the runner did not end")
+	}
+	return runcontract.ExitCode(c.cmd.ProcessState.ExitCode())
+}
+
+// eventually polls until ok or a minute has passed.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.After(time.Minute)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-deadline:
+			t.Fatalf("not within a minute: %s", what)
+		case <-tick.C:
+		}
+	}
+}
+
+// result reads the published result, and checks that the termination message agrees.
+func (f *fixture) result(t *testing.T) runcontract.Result {
+	t.Helper()
+	var published, last runcontract.Result
+	if err := json.Unmarshal(f.cluster.data(runcontract.KeyResult), &published); err != nil {
+		t.Fatalf("read %s: %v", runcontract.KeyResult, err)
+	}
+	if err := json.Unmarshal(f.terminationMessage(t), &last); err != nil {
+		t.Fatalf("read the termination message: %v", err)
+	}
+	if last.Outcome != published.Outcome || last.ErrorCode != published.ErrorCode {
+		t.Errorf("termination message says %s %s, %s says %s %s", last.Outcome, last.ErrorCode, runcontract.KeyResult, published.Outcome, published.ErrorCode)
+	}
+	return published
+}
+
+func (f *fixture) terminationMessage(t *testing.T) []byte {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(f.dir, "termination-log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// noSecret fails if the credential is anywhere that people or services look.
+func (f *fixture) noSecret(t *testing.T, c *child) {
+	t.Helper()
+	places := map[string]string{
+		"the container's log":     c.output.String(),
+		"the termination message": string(f.terminationMessage(t)),
+		"progress.json":           string(f.cluster.data(runcontract.KeyProgress)),
+		"result.json":             string(f.cluster.data(runcontract.KeyResult)),
+		"the log tail":            f.logTail(t),
+	}
+	for place, text := range places {
+		for _, secret := range []string{canary, base64.StdEncoding.EncodeToString([]byte(canary)), "sensitive-output-value"} {
+			if strings.Contains(text, secret) {
+				t.Errorf("%s holds the secret %s:\n%s", place, secret, text)
+			}
+		}
+	}
+}
+
+func (f *fixture) logTail(t *testing.T) string {
+	t.Helper()
+	z, err := gzip.NewReader(bytes.NewReader(f.cluster.data(runcontract.KeyLogTail)))
+	if err != nil {
+		t.Fatalf("read the log tail: %v", err)
+	}
+	text, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatalf("read the log tail: %v", err)
+	}
+	return string(text)
+}
+
+// cluster is an API server with nothing but one namespace's Secrets, which can
+// only be created and replaced.
+type cluster struct {
+	srv *httptest.Server
+
+	mu       sync.Mutex
+	secret   *corev1.Secret
+	requests []string
+	progress []runcontract.Progress
+	refuse   bool
+}
+
+func newCluster(t *testing.T) *cluster {
+	t.Helper()
+	c := &cluster{}
+	c.srv = httptest.NewTLSServer(c)
+	t.Cleanup(c.srv.Close)
+	return c
+}
+
+func (c *cluster) kubeconfig(t *testing.T, path string) string {
+	t.Helper()
+	cfg := clientcmdapi.NewConfig()
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.srv.Certificate().Raw})
+	cfg.Clusters["fake"] = &clientcmdapi.Cluster{Server: c.srv.URL, CertificateAuthorityData: ca}
+	cfg.AuthInfos["runner"] = &clientcmdapi.AuthInfo{Token: "token"}
+	cfg.Contexts["fake"] = &clientcmdapi.Context{Cluster: "fake", AuthInfo: "runner"}
+	cfg.CurrentContext = "fake"
+	if err := clientcmd.WriteToFile(*cfg, path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// ServeHTTP takes a Secret.
+func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.requests = append(c.requests, r.Method+" "+r.URL.Path)
+	if c.refuse {
+		answer(w, http.StatusForbidden, &metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonForbidden, Code: http.StatusForbidden, Message: "secrets is forbidden"})
+		return
+	}
+	object, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
+	secret, ok := object.(*corev1.Secret)
+	if err != nil || !ok {
+		answer(w, http.StatusBadRequest, &metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonBadRequest, Code: http.StatusBadRequest})
+		return
+	}
+	if r.Method == http.MethodPost && c.secret != nil {
+		answer(w, http.StatusConflict, &metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonAlreadyExists, Code: http.StatusConflict})
+		return
+	}
+	c.secret = secret
+	var p runcontract.Progress
+	if json.Unmarshal(secret.Data[runcontract.KeyProgress], &p) == nil {
+		c.progress = append(c.progress, p)
+	}
+	answer(w, http.StatusOK, secret)
+}
+
+func answer(w http.ResponseWriter, status int, object runtime.Object) {
+	switch o := object.(type) {
+	case *corev1.Secret:
+		o.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}
+	case *metav1.Status:
+		o.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	// A client that is gone needs no answer.
+	_ = json.NewEncoder(w).Encode(object)
+}
+
+func (c *cluster) data(key string) []byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.secret == nil {
+		return nil
+	}
+	return c.secret.Data[key]
+}

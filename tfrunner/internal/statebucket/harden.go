@@ -1,0 +1,184 @@
+package statebucket
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+)
+
+// What is kept of old states: every apply makes a version, and a version and a
+// delete marker for the lock.
+const (
+	noncurrentDays     = 90
+	noncurrentVersions = 10
+	incompleteDays     = 7
+)
+
+// hardened tells whether a bucket that was there before is done. Versioning is
+// what harden turns on last: a bucket that never had it is one that a run
+// created and then died. unknown says why it cannot be told: a credential that
+// may use the bucket, but not look at its settings, is a good credential.
+func (b bucket) hardened(ctx context.Context, client *s3.Client) (done bool, unknown string) {
+	out, err := client.GetBucketVersioning(ctx, &s3.GetBucketVersioningInput{Bucket: &b.Bucket, ExpectedBucketOwner: b.owner()})
+	if err != nil {
+		return false, b.explain(err, "read the versioning of the state bucket "+b.Bucket).Error()
+	}
+	return out.Status != "", ""
+}
+
+// harden sets what a bucket with Terraform states needs. It only adds: a policy
+// or life cycle that somebody has set stays.
+func (b bucket) harden(ctx context.Context, client *s3.Client) error {
+	steps := []struct {
+		what string
+		do   func(context.Context, *s3.Client) error
+	}{
+		{"block public access to", b.blockPublicAccess},
+		{"enforce the ownership of objects in", b.enforceOwnership},
+		{"set the default encryption of", b.encrypt},
+		{"tag", b.tag},
+		{"set the life cycle of", b.setLifecycle},
+		{"set the policy of", b.setPolicy},
+		{"turn on versioning for", b.version},
+	}
+	for _, s := range steps {
+		// A setting right after the creation may still meet a server that does
+		// not know the bucket, or one that is busy with the setting before.
+		err := b.retry(ctx, func() (bool, error) {
+			err := s.do(ctx, client)
+			c := code(err)
+			return c == "NoSuchBucket" || c == "OperationAborted", err
+		})
+		if err != nil {
+			return b.explain(err, s.what+" the state bucket "+b.Bucket)
+		}
+	}
+	return nil
+}
+
+func (b bucket) blockPublicAccess(ctx context.Context, client *s3.Client) error {
+	_, err := client.PutPublicAccessBlock(ctx, &s3.PutPublicAccessBlockInput{
+		Bucket: &b.Bucket, ExpectedBucketOwner: b.owner(),
+		PublicAccessBlockConfiguration: &types.PublicAccessBlockConfiguration{
+			BlockPublicAcls: aws.Bool(true), BlockPublicPolicy: aws.Bool(true),
+			IgnorePublicAcls: aws.Bool(true), RestrictPublicBuckets: aws.Bool(true),
+		},
+	})
+	return err
+}
+
+func (b bucket) enforceOwnership(ctx context.Context, client *s3.Client) error {
+	_, err := client.PutBucketOwnershipControls(ctx, &s3.PutBucketOwnershipControlsInput{
+		Bucket: &b.Bucket, ExpectedBucketOwner: b.owner(),
+		OwnershipControls: &types.OwnershipControls{Rules: []types.OwnershipControlsRule{
+			{ObjectOwnership: types.ObjectOwnershipBucketOwnerEnforced},
+		}},
+	})
+	return err
+}
+
+func (b bucket) encrypt(ctx context.Context, client *s3.Client) error {
+	_, err := client.PutBucketEncryption(ctx, &s3.PutBucketEncryptionInput{
+		Bucket: &b.Bucket, ExpectedBucketOwner: b.owner(),
+		ServerSideEncryptionConfiguration: &types.ServerSideEncryptionConfiguration{Rules: []types.ServerSideEncryptionRule{
+			{ApplyServerSideEncryptionByDefault: &types.ServerSideEncryptionByDefault{SSEAlgorithm: types.ServerSideEncryptionAes256}},
+		}},
+	})
+	return err
+}
+
+func (b bucket) tag(ctx context.Context, client *s3.Client) error {
+	if len(b.Tags) == 0 {
+		return nil
+	}
+	var tags []types.Tag
+	for _, key := range slices.Sorted(maps.Keys(b.Tags)) {
+		tags = append(tags, types.Tag{Key: aws.String(key), Value: aws.String(b.Tags[key])})
+	}
+	_, err := client.PutBucketTagging(ctx, &s3.PutBucketTaggingInput{
+		Bucket: &b.Bucket, ExpectedBucketOwner: b.owner(),
+		Tagging: &types.Tagging{TagSet: tags},
+	})
+	return err
+}
+
+func (b bucket) setLifecycle(ctx context.Context, client *s3.Client) error {
+	_, err := client.GetBucketLifecycleConfiguration(ctx, &s3.GetBucketLifecycleConfigurationInput{
+		Bucket: &b.Bucket, ExpectedBucketOwner: b.owner(),
+	})
+	if code(err) != "NoSuchLifecycleConfiguration" {
+		return err
+	}
+	_, err = client.PutBucketLifecycleConfiguration(ctx, &s3.PutBucketLifecycleConfigurationInput{
+		Bucket: &b.Bucket, ExpectedBucketOwner: b.owner(),
+		LifecycleConfiguration: &types.BucketLifecycleConfiguration{Rules: []types.LifecycleRule{{
+			ID:     aws.String("old-states"),
+			Status: types.ExpirationStatusEnabled,
+			Filter: &types.LifecycleRuleFilter{Prefix: aws.String("")},
+			NoncurrentVersionExpiration: &types.NoncurrentVersionExpiration{
+				NoncurrentDays:          aws.Int32(noncurrentDays),
+				NewerNoncurrentVersions: aws.Int32(noncurrentVersions),
+			},
+			Expiration:                     &types.LifecycleExpiration{ExpiredObjectDeleteMarker: aws.Bool(true)},
+			AbortIncompleteMultipartUpload: &types.AbortIncompleteMultipartUpload{DaysAfterInitiation: aws.Int32(incompleteDays)},
+		}}},
+	})
+	return err
+}
+
+func (b bucket) setPolicy(ctx context.Context, client *s3.Client) error {
+	_, err := client.GetBucketPolicy(ctx, &s3.GetBucketPolicyInput{Bucket: &b.Bucket, ExpectedBucketOwner: b.owner()})
+	if code(err) != "NoSuchBucketPolicy" {
+		return err
+	}
+	policy, err := tlsOnly(b.Identity.Partition, b.Bucket)
+	if err != nil {
+		return err
+	}
+	_, err = client.PutBucketPolicy(ctx, &s3.PutBucketPolicyInput{
+		Bucket: &b.Bucket, ExpectedBucketOwner: b.owner(), Policy: &policy,
+	})
+	return err
+}
+
+func (b bucket) version(ctx context.Context, client *s3.Client) error {
+	_, err := client.PutBucketVersioning(ctx, &s3.PutBucketVersioningInput{
+		Bucket: &b.Bucket, ExpectedBucketOwner: b.owner(),
+		VersioningConfiguration: &types.VersioningConfiguration{Status: types.BucketVersioningStatusEnabled},
+	})
+	return err
+}
+
+// tlsOnly is a bucket policy that denies every request without TLS.
+func tlsOnly(partition, bucket string) (string, error) {
+	type statement struct {
+		Sid       string
+		Effect    string
+		Principal string
+		Action    string
+		Resource  []string
+		Condition map[string]map[string]string
+	}
+	name := "arn:" + partition + ":s3:::" + bucket
+	policy, err := json.Marshal(struct {
+		Version   string
+		Statement []statement
+	}{
+		Version: "2012-10-17",
+		Statement: []statement{{
+			Sid: "TLSOnly", Effect: "Deny", Principal: "*", Action: "s3:*",
+			Resource:  []string{name, name + "/*"},
+			Condition: map[string]map[string]string{"Bool": {"aws:SecureTransport": "false"}},
+		}},
+	})
+	if err != nil {
+		return "", fmt.Errorf("write the bucket policy: %w", err)
+	}
+	return string(policy), nil
+}
