@@ -68,6 +68,7 @@ type Simulator struct {
 	Target      *controlplane.ControlPlane // what every EKS cluster's endpoint leads to
 	Kubernetes  kubernetes.Interface       // of Host, with all rights
 	Node        *node.Node
+	Image       node.Image        // what Node has under the name RunnerImage
 	APIProxy    *faultproxy.Proxy // Host as the service sees it
 	AWS         *aws.Account
 	AccessKey   cloudcred.AccessKey // valid in AWS
@@ -80,6 +81,8 @@ type Simulator struct {
 	log            *slog.Logger
 	authURL        string
 	hostKubeconfig string
+	modules        fs.FS
+	terraform      terraform.Installation
 	close          []func(context.Context) error // in the order of starting
 }
 
@@ -102,6 +105,7 @@ func Start(ctx context.Context, config Config) (_ *Simulator, err error) {
 		name string
 		do   func(context.Context, Config) error
 	}{
+		{"Terraform", s.findTerraform}, // first, since a download that fails should fail at once
 		{"AWS", s.startAWS},
 		{"host cluster", s.startHost},
 		{"node", s.startNode},
@@ -132,6 +136,11 @@ func (s *Simulator) Stop(ctx context.Context) error {
 }
 
 func (s *Simulator) onStop(f func(context.Context) error) { s.close = append(s.close, f) }
+
+func (s *Simulator) findTerraform(ctx context.Context, config Config) (err error) {
+	s.terraform, err = terraform.Find(ctx, config.Getenv, config.Cache, s.log)
+	return err
+}
 
 // startAWS starts the account and the API server to which the endpoints of all
 // EKS clusters lead. That one asks the account whom a token stands for.
@@ -215,14 +224,11 @@ func (s *Simulator) startHost(ctx context.Context, config Config) error {
 func (s *Simulator) HostKubeconfig() string { return s.hostKubeconfig }
 
 func (s *Simulator) startNode(ctx context.Context, config Config) error {
-	tf, err := terraform.Find(ctx, config.Getenv, config.Cache, s.log)
-	if err != nil {
-		return err
-	}
-	image, err := runnerImage(
+	var err error
+	s.Image, err = runnerImage(
 		filepath.Join(config.Bin, "terraform-runner"),
 		filepath.Join(config.Root, "tfrunner", "deploy", "terraform.rc"),
-		tf,
+		s.terraform,
 	)
 	if err != nil {
 		return err
@@ -231,7 +237,7 @@ func (s *Simulator) startNode(ctx context.Context, config Config) error {
 		RESTConfig: s.Host.RESTConfig(),
 		TLS:        s.Host.KubeletTLS(),
 		Dir:        filepath.Join(config.Dir, "node"),
-		Images:     map[string]node.Image{RunnerImage: image},
+		Images:     map[string]node.Image{RunnerImage: s.Image},
 		Backoff:    time.Second,
 		Log:        s.log,
 	})
@@ -260,13 +266,8 @@ func (s *Simulator) startGit(ctx context.Context, config Config) error {
 	if s.Modules, err = server.Create(ctx, "gitops-iac"); err != nil {
 		return err
 	}
-	commit, err := s.Modules.Commit(ctx, "modules of the platform", map[string]fs.FS{
-		"modules": os.DirFS(filepath.Join(config.Root, "modules")),
-	})
-	if err != nil {
-		return err
-	}
-	if err := s.Modules.Tag(ctx, modulesTag, commit); err != nil {
+	s.modules = os.DirFS(filepath.Join(config.Root, "modules"))
+	if err := s.PublishModules(ctx, nil); err != nil {
 		return err
 	}
 	_, err = s.Kubernetes.CoreV1().ConfigMaps(RunNamespace).Create(ctx, &corev1.ConfigMap{
@@ -274,6 +275,18 @@ func (s *Simulator) startGit(ctx context.Context, config Config) error {
 		Data:       map[string]string{runcontract.ModulesCAFile: string(server.CA())},
 	}, metav1.CreateOptions{})
 	return err
+}
+
+// PublishModules makes the pinned ref of the modules repository hold the
+// checkout's modules and, besides, these trees by their folders.
+func (s *Simulator) PublishModules(ctx context.Context, besides map[string]fs.FS) error {
+	trees := map[string]fs.FS{"modules": s.modules}
+	maps.Copy(trees, besides)
+	commit, err := s.Modules.Commit(ctx, "modules of the platform", trees)
+	if err != nil {
+		return err
+	}
+	return s.Modules.Tag(ctx, modulesTag, commit)
 }
 
 func (s *Simulator) startAuthService(ctx context.Context, config Config) error {

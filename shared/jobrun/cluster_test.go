@@ -288,7 +288,7 @@ func outputs(id runs.ID, data map[string]string) *corev1.Secret {
 func TestOutputs(t *testing.T) {
 	t.Parallel()
 	spoof := outputs(id, map[string]string{"progress.json": `{"phase":"done"}`})
-	spoof.Name = "not-the-runs"
+	spoof.Name = "z-not-the-runs" // listed after the real one
 	c, _ := setup(
 		outputs(id, map[string]string{"progress.json": `{"phase":"apply","done":3,"total":9}`, "result.json": `{"outcome":"succ`, "kubeconfig": "apiVersion: v1"}),
 		outputs(otherID, map[string]string{"result.json": `{"outcome":"failed","error_code":"terraform_apply_failed","of_a_newer_release":1}`}),

@@ -2,10 +2,13 @@ package aws_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"os"
+	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -13,8 +16,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"go.uber.org/goleak"
 
+	"github.com/kubeopera/platform/shared/skip"
 	"github.com/kubeopera/platform/sim/aws"
 	"github.com/kubeopera/platform/sim/aws/eks"
+	"github.com/kubeopera/platform/sim/aws/moto"
 )
 
 const (
@@ -24,45 +29,67 @@ const (
 	keySecret = "simulator/secret+key/000000000000000001"
 )
 
-// account is one for all tests of the package: an emulator takes seconds to
-// start. Tests use names of their own and remove their faults.
-var account *aws.Account
-
-// controlPlane stands for an API server, which these tests have none of.
-var controlPlane = eks.Endpoint{URL: "https://127.0.0.1:6443", CA: []byte("-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n")}
-
-func TestMain(m *testing.M) {
-	os.Exit(run(m))
+// shared is one account for all tests of the package: an emulator takes
+// seconds to start. Tests use names of their own and remove their faults.
+var shared struct {
+	once    sync.Once
+	dir     string
+	account *aws.Account
+	planes  *eks.Shared
+	err     error
 }
 
-func run(m *testing.M) int {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer cancel()
-	dir, err := os.MkdirTemp("", "sim-aws-")
-	if err != nil {
-		return fail(err)
+// standIn is the API server of tests that have none.
+var standIn = eks.Endpoint{URL: "https://127.0.0.1:6443", CA: []byte("-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n")}
+
+// theAccount starts the account, or skips the test where there is no emulator.
+func theAccount(t *testing.T) *aws.Account {
+	t.Helper()
+	shared.once.Do(func() { shared.err = start() })
+	if errors.Is(shared.err, moto.ErrMissing) {
+		skip.Missing(t, skip.Moto, shared.err.Error())
 	}
-	defer func() { _ = os.RemoveAll(dir) }()
+	if shared.err != nil {
+		t.Fatal(shared.err)
+	}
+	return shared.account
+}
+
+func start() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		return fail(err)
+		return err
 	}
-	planes := &eks.Shared{}
-	planes.Set(controlPlane)
-	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelInfo}))
-	if account, err = aws.Start(ctx, aws.Config{
-		LogDir: dir, CacheDir: cache + "/kubeopera", ControlPlanes: planes, EKSDelay: time.Second, Log: log,
-	}); err != nil {
-		return fail(err)
+	if shared.dir, err = os.MkdirTemp("", "sim-aws-"); err != nil {
+		return err
 	}
-	if err := account.RegisterKey(keyID, keySecret, userARN); err != nil {
-		return fail(err)
+	shared.planes = &eks.Shared{}
+	shared.planes.Set(standIn)
+	shared.account, err = aws.Start(ctx, aws.Config{
+		LogDir: shared.dir, CacheDir: filepath.Join(cache, "kubeopera"), ControlPlanes: shared.planes, EKSDelay: time.Second,
+		Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+	})
+	if err != nil {
+		return err
 	}
+	return shared.account.RegisterKey(keyID, keySecret, userARN)
+}
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+// run says whether the account leaves anything behind.
+func run(m *testing.M) int {
 	code := m.Run()
-	if err := account.Close(); err != nil {
+	if shared.account != nil {
+		if err := shared.account.Close(); err != nil {
+			return fail(err)
+		}
+	}
+	if err := os.RemoveAll(shared.dir); err != nil {
 		return fail(err)
 	}
-	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 	if code == 0 {
 		if err := goleak.Find(); err != nil {
 			return fail(err)
@@ -84,7 +111,7 @@ func config(t *testing.T) sdk.Config {
 	t.Cleanup(transport.CloseIdleConnections)
 	return sdk.Config{
 		Region:       region,
-		BaseEndpoint: new(account.URL()),
+		BaseEndpoint: new(theAccount(t).URL()),
 		Credentials:  credentials.NewStaticCredentialsProvider(keyID, keySecret, ""),
 		HTTPClient:   &http.Client{Transport: transport},
 	}

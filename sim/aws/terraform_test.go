@@ -15,7 +15,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	s3types "github.com/aws/aws-sdk-go-v2/service/s3/types"
 
+	"github.com/kubeopera/platform/shared/skip"
+	"github.com/kubeopera/platform/sim/aws/eks"
+	"github.com/kubeopera/platform/sim/aws/faults"
 	"github.com/kubeopera/platform/sim/aws/gateway"
+	"github.com/kubeopera/platform/sim/aws/protocol"
 )
 
 // terraform is a working directory with a configuration, and how to run the
@@ -25,28 +29,29 @@ type terraform struct {
 	env []string
 }
 
-// newTerraform copies testdata/terraform and skips the test where the binary or
-// the mirror of its provider is missing.
-func newTerraform(t *testing.T) *terraform {
+// newTerraform copies testdata/name and skips the test where the binary or the
+// mirror of its provider is missing.
+func newTerraform(t *testing.T, name string) *terraform {
 	t.Helper()
+	account := theAccount(t)
 	if _, err := exec.LookPath("terraform"); err != nil {
-		t.Skip("terraform is not on PATH")
+		skip.Missing(t, skip.Terraform, "terraform is not on PATH")
 	}
-	mirror := os.Getenv("KUBEOPERA_PROVIDER_MIRROR") //nolint:forbidigo // there is no main above a test
-	if mirror == "" {
-		t.Skip("KUBEOPERA_PROVIDER_MIRROR does not name a mirror with hashicorp/aws")
+	path, _ := os.LookupEnv("PATH")
+	mirror, ok := os.LookupEnv("KUBEOPERA_PROVIDER_MIRROR")
+	if !ok {
+		skip.Missing(t, skip.ProviderMirror, "KUBEOPERA_PROVIDER_MIRROR is not set")
 	}
 	home := t.TempDir()
 	dir := filepath.Join(home, "environment")
-	if err := os.CopyFS(dir, os.DirFS("testdata/terraform")); err != nil {
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", name))); err != nil {
 		t.Fatal(err)
 	}
 	rc := filepath.Join(home, "terraform.rc")
 	write(t, rc, fmt.Sprintf("provider_installation {\n  filesystem_mirror {\n    path = %q\n  }\n}\n", mirror))
 	write(t, filepath.Join(home, "credentials"), fmt.Sprintf("[test]\naws_access_key_id = %s\naws_secret_access_key = %s\n", keyID, keySecret))
 	return &terraform{dir: dir, env: []string{
-		"PATH=" + os.Getenv("PATH"), //nolint:forbidigo // there is no main above a test
-		"HOME=" + home, "TMPDIR=" + home, "TF_CLI_CONFIG_FILE=" + rc, "CHECKPOINT_DISABLE=1", "TF_IN_AUTOMATION=1", "TF_INPUT=0",
+		"PATH=" + path, "HOME=" + home, "TMPDIR=" + home, "TF_CLI_CONFIG_FILE=" + rc, "CHECKPOINT_DISABLE=1", "TF_IN_AUTOMATION=1", "TF_INPUT=0",
 		"AWS_ENDPOINT_URL=" + account.URL(), "AWS_PROFILE=test", "AWS_SHARED_CREDENTIALS_FILE=" + filepath.Join(home, "credentials"),
 	}}
 }
@@ -103,7 +108,7 @@ func (tf *terraform) initialize(t *testing.T, bucket string) {
 }
 
 func TestTerraformBuildsAnEKSClusterAndSeesNoChange(t *testing.T) {
-	tf := newTerraform(t)
+	tf, account := newTerraform(t, "eks"), theAccount(t)
 	bucket := "terraform-state-eks"
 	tf.initialize(t, bucket)
 	variable := "-var=principal_arn=" + userARN
@@ -116,19 +121,70 @@ func TestTerraformBuildsAnEKSClusterAndSeesNoChange(t *testing.T) {
 	if keys, err := account.S3().Keys(bucket, ""); err != nil || !slices.Equal(keys, []string{"terraform.tfstate"}) {
 		t.Errorf("objects after apply: %v, %v", keys, err)
 	}
-	if out := tf.must(t, 0, "output", "-raw", "cluster_endpoint"); out != controlPlane.URL {
+	if out := tf.must(t, 0, "output", "-raw", "cluster_endpoint"); out != standIn.URL {
 		t.Errorf("cluster_endpoint is %q", out)
 	}
 	// Exit code 2 would be a change.
 	tf.must(t, 0, "plan", "-detailed-exitcode", variable)
 	account.Calls(gateway.CallFilter{})
 	tf.must(t, 0, "destroy", "-auto-approve", variable)
-	if clusters := account.EKS().Clusters(); len(clusters) > 0 {
+	if clusters := account.EKS().Clusters(); slices.Contains(clusters, eks.ClusterRef{Region: region, Name: "tf-test"}) {
 		t.Errorf("clusters after destroy: %v", clusters)
 	}
 	for _, c := range account.Calls(gateway.CallFilter{Service: "eks"}) {
 		if c.Operation == "" {
 			t.Errorf("unknown operation: %s %s", c.Method, c.Path)
 		}
+	}
+}
+
+func TestTerraformHonoursTheLock(t *testing.T) {
+	tf, account := newTerraform(t, "vpc"), theAccount(t)
+	bucket := "terraform-state-lock"
+	tf.initialize(t, bucket)
+	const lock = `{"ID":"0f6e6f5e-5d2f-0f6e-1c2f-000000000001","Operation":"OperationTypeApply","Who":"somebody@else","Version":"1.11.4","Created":"2026-11-30T00:00:00Z","Path":"x"}`
+	if err := account.S3().PutObject(bucket, "terraform.tfstate.tflock", []byte(lock)); err != nil {
+		t.Fatal(err)
+	}
+	if out := tf.must(t, 1, "apply", "-auto-approve"); !strings.Contains(out, "Error acquiring the state lock") || !strings.Contains(out, "somebody@else") {
+		t.Errorf("apply under a lock:\n%s", out)
+	}
+	tf.must(t, 0, "force-unlock", "-force", "0f6e6f5e-5d2f-0f6e-1c2f-000000000001")
+	if keys, err := account.S3().Keys(bucket, ""); err != nil || len(keys) != 0 {
+		t.Errorf("objects after unlock: %v, %v", keys, err)
+	}
+}
+
+func TestTerraformMeetsFaults(t *testing.T) {
+	tf, account := newTerraform(t, "vpc"), theAccount(t)
+	bucket := "terraform-state-faults"
+	tf.initialize(t, bucket)
+	add := func(f faults.Fault) {
+		t.Helper()
+		id, err := account.Faults().Add(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { account.Faults().Remove(id) })
+	}
+	// The provider's own diagnostic tells what EC2 said.
+	add(faults.Fault{
+		Service: "ec2", Operation: "CreateVpc", Kind: faults.KindError,
+		Error: &protocol.Error{Status: 403, Code: "UnauthorizedOperation", Message: "You are not authorized to perform this operation."},
+	})
+	if out := tf.must(t, 1, "apply", "-auto-approve"); !strings.Contains(out, "UnauthorizedOperation: You are not authorized") {
+		t.Errorf("apply without rights:\n%s", out)
+	}
+	// A connection that drops, and a lost answer to a harmless call, are retried unseen.
+	add(faults.Fault{Service: "ec2", Operation: "CreateVpc", Kind: faults.KindDrop})
+	add(faults.Fault{Service: "ec2", Operation: "DescribeVpcAttribute", Kind: faults.KindLostAnswer})
+	tf.must(t, 0, "apply", "-auto-approve")
+	// The lost answer to the lock's PUT is repeated and meets its own lock.
+	add(faults.Fault{Service: "s3", Operation: "PutObject", Resource: ".tflock", Kind: faults.KindLostAnswer})
+	if out := tf.must(t, 1, "plan"); !strings.Contains(out, "Error acquiring the state lock") {
+		t.Errorf("plan with its own lock:\n%s", out)
+	}
+	if keys, err := account.S3().Keys(bucket, ""); err != nil || !slices.Contains(keys, "terraform.tfstate.tflock") {
+		t.Errorf("objects: %v, %v", keys, err)
 	}
 }

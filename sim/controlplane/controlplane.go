@@ -128,10 +128,10 @@ func (c *ControlPlane) start(ctx context.Context) error {
 	server := c.env.ControlPlane.GetAPIServer()
 	server.Path = filepath.Join(c.config.Assets, "kube-apiserver")
 	server.CertDir = certificates
-	server.SecureServing.CA = c.authority.PEM()
-	server.SecureServing.Address = address
+	server.CA = c.authority.PEM()
+	server.Address = address
 	if c.config.Port != 0 {
-		server.SecureServing.Port = strconv.Itoa(c.config.Port)
+		server.Port = strconv.Itoa(c.config.Port)
 	}
 	if output, err = c.logFile("kube-apiserver"); err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -104,14 +105,7 @@ func (c *container) restartsAfter(code int) bool {
 	}
 }
 
-func (c *container) isInit() bool {
-	for _, other := range c.worker.init {
-		if other == c {
-			return true
-		}
-	}
-	return false
-}
+func (c *container) isInit() bool { return slices.Contains(c.worker.init, c) }
 
 // wait sets the waiting reason of a container that does not run.
 func (c *container) wait(reason, message string) {
@@ -192,7 +186,7 @@ func (c *container) prepare(ctx context.Context, image Image) (sandbox.Container
 func (c *container) runOnce(ctx context.Context, plan sandbox.Container) int {
 	begun := metav1.Now()
 	message := c.messageFile()
-	if err := os.WriteFile(message, nil, 0o600); err != nil {
+	if err := os.WriteFile(message, nil, 0o644); err != nil {
 		return c.end(begun, corev1.ContainerStateTerminated{ExitCode: startErrorCode, Reason: "StartError", Message: err.Error()})
 	}
 	log, err := newLogFile(filepath.Join(c.worker.logDir(), c.spec.Name), strconv.Itoa(int(c.restarts)), c.worker.node.config.MaxLogBytes)

@@ -47,8 +47,9 @@ func (n *Node) serve(ctx context.Context, listener net.Listener) error {
 
 // refuse answers with a text that kube-apiserver hands on to its own client.
 func refuse(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = io.WriteString(w, text)
+	_, _ = io.WriteString(w, text) //nolint:gosec // plain text, read by kube-apiserver
 }
 
 // serveLogs sends a container's log.

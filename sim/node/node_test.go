@@ -19,48 +19,55 @@ import (
 	"github.com/kubeopera/platform/sim/node"
 )
 
+// scenario is one test on the cluster that all of them share.
+type scenario struct {
+	*cluster
+	t *testing.T
+}
+
 // TestNode runs all that needs a cluster on one.
 func TestNode(t *testing.T) {
 	c := start(t)
-	for name, test := range map[string]func(*cluster, *testing.T){
-		"a job completes":                               (*cluster).jobCompletes,
-		"a job fails with its exit code":                (*cluster).jobFails,
-		"init containers run in order":                  (*cluster).initOrder,
-		"a failed init container ends the pod":          (*cluster).initFails,
-		"the environment is resolved":                   (*cluster).environment,
-		"volumes show what they should":                 (*cluster).volumes,
-		"a ConfigMap is mounted inside an emptyDir":     (*cluster).nestedMount,
-		"secrets do not reach the disk":                 (*cluster).secretsStayInMemory,
-		"the projected token works":                     (*cluster).token,
-		"deletion of a job gives its pod time":          (*cluster).gracefulDeletion,
-		"a pod that does not end is killed":             (*cluster).forcedEnd,
-		"a second deletion shortens the grace period":   (*cluster).shortenedGrace,
-		"a termination message is kept":                 (*cluster).terminationMessage,
-		"an unknown image is reported":                  (*cluster).unknownImage,
-		"a missing secret volume is reported":           (*cluster).missingSecretVolume,
-		"a missing key of the environment is reported":  (*cluster).missingKey,
-		"a deadline ends a pod":                         (*cluster).deadline,
-		"an eviction ends a pod":                        (*cluster).eviction,
-		"a container out of memory is reported":         (*cluster).outOfMemory,
-		"logs can be followed":                          (*cluster).followedLog,
-		"log options are honoured":                      (*cluster).logOptions,
-		"the log of a container that waits is refused":  (*cluster).logOfWaiting,
-		"a pod that does not fit is reported":           (*cluster).unschedulable,
-		"a failed container is restarted":               (*cluster).restart,
-		"a command that does not exist is reported":     (*cluster).startError,
-		"a container's file system is its own":          (*cluster).fileSystem,
-		"containers of a pod run beside each other":     (*cluster).severalContainers,
-		"a pod deleted while it waits for its volumes":  (*cluster).deletedWhileCreating,
-		"a pod whose object is gone still has its time": (*cluster).removedObject,
+	for name, test := range map[string]func(scenario){
+		"a job completes":                               scenario.jobCompletes,
+		"a job fails with its exit code":                scenario.jobFails,
+		"init containers run in order":                  scenario.initOrder,
+		"a failed init container ends the pod":          scenario.initFails,
+		"the environment is resolved":                   scenario.environment,
+		"volumes show what they should":                 scenario.volumes,
+		"a ConfigMap is mounted inside an emptyDir":     scenario.nestedMount,
+		"secrets do not reach the disk":                 scenario.secretsStayInMemory,
+		"the projected token works":                     scenario.token,
+		"deletion of a job gives its pod time":          scenario.gracefulDeletion,
+		"a pod that does not end is killed":             scenario.forcedEnd,
+		"a second deletion shortens the grace period":   scenario.shortenedGrace,
+		"a termination message is kept":                 scenario.terminationMessage,
+		"an unknown image is reported":                  scenario.unknownImage,
+		"a missing secret volume is reported":           scenario.missingSecretVolume,
+		"a missing key of the environment is reported":  scenario.missingKey,
+		"a deadline ends a pod":                         scenario.deadline,
+		"an eviction ends a pod":                        scenario.eviction,
+		"a container out of memory is reported":         scenario.outOfMemory,
+		"logs can be followed":                          scenario.followedLog,
+		"log options are honoured":                      scenario.logOptions,
+		"the log of a container that waits is refused":  scenario.logOfWaiting,
+		"a pod that does not fit is reported":           scenario.unschedulable,
+		"a failed container is restarted":               scenario.restart,
+		"a command that does not exist is reported":     scenario.startError,
+		"a container's file system is its own":          scenario.fileSystem,
+		"containers of a pod run beside each other":     scenario.severalContainers,
+		"a pod deleted while it waits for its volumes":  scenario.deletedWhileCreating,
+		"a pod whose object is gone still has its time": scenario.removedObject,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(c, t)
+			test(scenario{cluster: c, t: t})
 		})
 	}
 }
 
-func (c *cluster) jobCompletes(t *testing.T) {
+func (c scenario) jobCompletes() {
+	t := c.t
 	ns := c.namespace(t)
 	c.createJob(t, ns, podSpec(script("main", "echo done")))
 	c.waitJob(t, ns, batchv1.JobComplete)
@@ -77,7 +84,8 @@ func (c *cluster) jobCompletes(t *testing.T) {
 	}
 }
 
-func (c *cluster) jobFails(t *testing.T) {
+func (c scenario) jobFails() {
+	t := c.t
 	ns := c.namespace(t)
 	c.createJob(t, ns, podSpec(script("main", "exit 66")))
 	if condition := c.waitJob(t, ns, batchv1.JobFailed); condition.Reason != batchv1.JobReasonBackoffLimitExceeded {
@@ -100,7 +108,8 @@ func shared(spec corev1.PodSpec) corev1.PodSpec {
 	return spec
 }
 
-func (c *cluster) initOrder(t *testing.T) {
+func (c scenario) initOrder() {
+	t := c.t
 	ns := c.namespace(t)
 	spec := podSpec(script("main", "echo main >>/shared/order; cat /shared/order"))
 	spec.InitContainers = []corev1.Container{
@@ -116,7 +125,8 @@ func (c *cluster) initOrder(t *testing.T) {
 	}
 }
 
-func (c *cluster) initFails(t *testing.T) {
+func (c scenario) initFails() {
+	t := c.t
 	ns := c.namespace(t)
 	spec := podSpec(script("main", "echo never"))
 	spec.InitContainers = []corev1.Container{script("first", "exit 66"), script("second", "exit 0")}
@@ -135,7 +145,8 @@ func (c *cluster) initFails(t *testing.T) {
 	}
 }
 
-func (c *cluster) environment(t *testing.T) {
+func (c scenario) environment() {
+	t := c.t
 	ns := c.namespace(t)
 	c.createSecret(t, ns, "secret", map[string]string{"password": "hunter2", "USER": "ada"})
 	c.createConfigMap(t, ns, "config", map[string]string{"LEVEL": "debug"})
@@ -182,7 +193,8 @@ func (c *cluster) environment(t *testing.T) {
 	}
 }
 
-func (c *cluster) volumes(t *testing.T) {
+func (c scenario) volumes() {
+	t := c.t
 	ns := c.namespace(t)
 	c.createSecret(t, ns, "secret", map[string]string{"config": "[profile]\n", "credentials": "keys\n"})
 	c.createConfigMap(t, ns, "config", map[string]string{"a": "A\n", "b": "B\n"})
@@ -239,7 +251,8 @@ ls -l /dev/termination-log | cut -c1-1`)
 	}
 }
 
-func (c *cluster) nestedMount(t *testing.T) {
+func (c scenario) nestedMount() {
+	t := c.t
 	ns := c.namespace(t)
 	c.createConfigMap(t, ns, "config", map[string]string{"main.tf": "module\n"})
 	spec := podSpec(script("main", `cd /workspace/modules-repository
@@ -263,7 +276,8 @@ echo x 2>/dev/null >environments/one/new || echo read-only`))
 	}
 }
 
-func (c *cluster) secretsStayInMemory(t *testing.T) {
+func (c scenario) secretsStayInMemory() {
+	t := c.t
 	ns := c.namespace(t)
 	const canary = "canary-8d1f0c4e"
 	c.createSecret(t, ns, "secret", map[string]string{"key": canary})
@@ -290,7 +304,8 @@ func (c *cluster) secretsStayInMemory(t *testing.T) {
 	}
 }
 
-func (c *cluster) token(t *testing.T) {
+func (c scenario) token() {
+	t := c.t
 	ns := c.namespace(t)
 	_, err := c.client.RbacV1().Roles(ns).Create(t.Context(), &rbacv1.Role{
 		ObjectMeta: metav1.ObjectMeta{Name: "reader"},
@@ -318,7 +333,8 @@ echo $(code $api/configmaps) $(code $api/secrets)`))
 	}
 }
 
-func (c *cluster) gracefulDeletion(t *testing.T) {
+func (c scenario) gracefulDeletion() {
+	t := c.t
 	ns := c.namespace(t)
 	c.createJob(t, ns, podSpec(script("main", "trap 'echo interrupted; sleep 1; echo cleaned up; exit 7' TERM; echo ready; while :; do sleep 0.05; done")))
 	name := c.jobPod(t, ns).Name
@@ -360,7 +376,8 @@ func (c *cluster) waitLine(t *testing.T, namespace, pod, line string) {
 // deaf is a script that ignores SIGTERM.
 const deaf = "trap '' TERM; echo ready; while :; do sleep 0.05; done"
 
-func (c *cluster) forcedEnd(t *testing.T) {
+func (c scenario) forcedEnd() {
+	t := c.t
 	ns := c.namespace(t)
 	spec := podSpec(script("main", deaf))
 	// The finalizer keeps the object, so that its last state can be seen.
@@ -389,7 +406,8 @@ func (c *cluster) patch(t *testing.T, namespace, patch string) {
 	}
 }
 
-func (c *cluster) shortenedGrace(t *testing.T) {
+func (c scenario) shortenedGrace() {
+	t := c.t
 	ns := c.namespace(t)
 	c.createPod(t, ns, podSpec(script("main", deaf)))
 	c.waitLine(t, ns, "pod", "ready")
@@ -401,7 +419,8 @@ func (c *cluster) shortenedGrace(t *testing.T) {
 	c.waitGone(t, ns, "pod")
 }
 
-func (c *cluster) terminationMessage(t *testing.T) {
+func (c scenario) terminationMessage() {
+	t := c.t
 	ns := c.namespace(t)
 	own := script("own", "head -c 5000 /dev/zero | tr '\\0' x >/dev/termination-log; printf END >>/dev/termination-log; exit 1")
 	fallback := script("fallback", "echo first; echo the reason; exit 1")
@@ -425,7 +444,8 @@ func (c *cluster) terminationMessage(t *testing.T) {
 	}
 }
 
-func (c *cluster) unknownImage(t *testing.T) {
+func (c scenario) unknownImage() {
+	t := c.t
 	ns := c.namespace(t)
 	main := script("main", "echo late")
 	main.Image = "registry.test/late:1"
@@ -444,7 +464,8 @@ func (c *cluster) unknownImage(t *testing.T) {
 	c.node.RemoveImage("registry.test/late:1")
 }
 
-func (c *cluster) missingSecretVolume(t *testing.T) {
+func (c scenario) missingSecretVolume() {
+	t := c.t
 	ns := c.namespace(t)
 	main := script("main", "cat /secret/key")
 	main.VolumeMounts = []corev1.VolumeMount{{Name: "credential", MountPath: "/secret"}}
@@ -460,7 +481,8 @@ func (c *cluster) missingSecretVolume(t *testing.T) {
 	c.waitPod(t, ns, "pod", "the pod has succeeded", func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodSucceeded })
 }
 
-func (c *cluster) missingKey(t *testing.T) {
+func (c scenario) missingKey() {
+	t := c.t
 	ns := c.namespace(t)
 	c.createSecret(t, ns, "secret", map[string]string{"other": "value"})
 	main := script("main", "true")
@@ -477,7 +499,8 @@ func (c *cluster) missingKey(t *testing.T) {
 	}
 }
 
-func (c *cluster) deadline(t *testing.T) {
+func (c scenario) deadline() {
+	t := c.t
 	ns := c.namespace(t)
 	spec := podSpec(script("main", "trap 'exit 3' TERM; while :; do sleep 0.05; done"))
 	spec.ActiveDeadlineSeconds = new(int64(2))
@@ -492,7 +515,8 @@ func (c *cluster) deadline(t *testing.T) {
 	}
 }
 
-func (c *cluster) eviction(t *testing.T) {
+func (c scenario) eviction() {
+	t := c.t
 	ns := c.namespace(t)
 	c.createPod(t, ns, podSpec(script("main", deaf)))
 	c.waitLine(t, ns, "pod", "ready")
@@ -515,7 +539,8 @@ func (c *cluster) eviction(t *testing.T) {
 	}
 }
 
-func (c *cluster) outOfMemory(t *testing.T) {
+func (c scenario) outOfMemory() {
+	t := c.t
 	ns := c.namespace(t)
 	c.createPod(t, ns, podSpec(script("main", "printf early >/dev/termination-log; "+deaf)))
 	c.waitLine(t, ns, "pod", "ready")
@@ -529,7 +554,8 @@ func (c *cluster) outOfMemory(t *testing.T) {
 	}
 }
 
-func (c *cluster) followedLog(t *testing.T) {
+func (c scenario) followedLog() {
+	t := c.t
 	ns := c.namespace(t)
 	c.createPod(t, ns, shared(podSpec(script("main", "echo one; until test -e /shared/go; do sleep 0.02; done; echo two >&2; printf three"), script("other", "read line </dev/null; sleep 1; touch /shared/go"))))
 	c.waitPod(t, ns, "pod", "the pod runs", running)
@@ -554,7 +580,8 @@ func (c *cluster) followedLog(t *testing.T) {
 	}
 }
 
-func (c *cluster) logOptions(t *testing.T) {
+func (c scenario) logOptions() {
+	t := c.t
 	ns := c.namespace(t)
 	pod, _ := c.runPod(t, ns, podSpec(script("main", "echo one; echo two; sleep 1.2; echo three"), script("other", "echo other")))
 	finished := pod.Status.ContainerStatuses[0].State.Terminated.FinishedAt
@@ -581,7 +608,8 @@ func (c *cluster) logOptions(t *testing.T) {
 	}
 }
 
-func (c *cluster) logOfWaiting(t *testing.T) {
+func (c scenario) logOfWaiting() {
+	t := c.t
 	ns := c.namespace(t)
 	main := script("main", "true")
 	main.Image = "registry.test/unknown:1"
@@ -597,7 +625,8 @@ func (c *cluster) logOfWaiting(t *testing.T) {
 	}
 }
 
-func (c *cluster) unschedulable(t *testing.T) {
+func (c scenario) unschedulable() {
+	t := c.t
 	ns := c.namespace(t)
 	main := script("main", "true")
 	main.Resources.Requests = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("2Ti")}
@@ -616,7 +645,8 @@ func (c *cluster) unschedulable(t *testing.T) {
 	})
 }
 
-func (c *cluster) restart(t *testing.T) {
+func (c scenario) restart() {
+	t := c.t
 	ns := c.namespace(t)
 	spec := shared(podSpec(script("main", "echo run >>/shared/runs; echo log of run $(wc -l </shared/runs); test $(wc -l </shared/runs) -ge 3")))
 	spec.RestartPolicy = corev1.RestartPolicyOnFailure
@@ -633,7 +663,8 @@ func (c *cluster) restart(t *testing.T) {
 	}
 }
 
-func (c *cluster) startError(t *testing.T) {
+func (c scenario) startError() {
+	t := c.t
 	ns := c.namespace(t)
 	main := script("main", "")
 	main.Command = []string{"no-such-command"}
@@ -646,7 +677,8 @@ func (c *cluster) startError(t *testing.T) {
 	}
 }
 
-func (c *cluster) fileSystem(t *testing.T) {
+func (c scenario) fileSystem() {
+	t := c.t
 	ns := c.namespace(t)
 	read := script("read", "touch /new 2>/dev/null || echo read-only; touch /tmp/new 2>/dev/null || echo no /tmp; echo message >/dev/termination-log && echo message; cat /etc/hostname; ls "+c.dir+" 2>/dev/null || echo no path of the machine")
 	read.SecurityContext = &corev1.SecurityContext{ReadOnlyRootFilesystem: new(true)}
@@ -662,7 +694,8 @@ func (c *cluster) fileSystem(t *testing.T) {
 	}
 }
 
-func (c *cluster) severalContainers(t *testing.T) {
+func (c scenario) severalContainers() {
+	t := c.t
 	ns := c.namespace(t)
 	spec := shared(podSpec(
 		script("one", "until test -e /shared/two; do sleep 0.02; done; touch /shared/one"),
@@ -674,7 +707,8 @@ func (c *cluster) severalContainers(t *testing.T) {
 	}
 }
 
-func (c *cluster) deletedWhileCreating(t *testing.T) {
+func (c scenario) deletedWhileCreating() {
+	t := c.t
 	ns := c.namespace(t)
 	main := script("main", "true")
 	main.VolumeMounts = []corev1.VolumeMount{{Name: "config", MountPath: "/config"}}
@@ -688,7 +722,8 @@ func (c *cluster) deletedWhileCreating(t *testing.T) {
 	c.waitGone(t, ns, "pod")
 }
 
-func (c *cluster) removedObject(t *testing.T) {
+func (c scenario) removedObject() {
+	t := c.t
 	ns := c.namespace(t)
 	spec := podSpec(script("main", "trap 'sleep 1; touch /host/ended; exit 0' TERM; echo ready; while :; do sleep 0.05; done"))
 	dir := t.TempDir()

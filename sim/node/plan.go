@@ -123,7 +123,7 @@ func (c *container) volumeMount(m corev1.VolumeMount, env *environment) (source 
 		return source, readOnly, nil
 	}
 	if !filepath.IsLocal(sub) {
-		return "", false, fmt.Errorf("subPath %q of mount %s must be a relative path without ..", sub, m.MountPath)
+		return "", false, fmt.Errorf("subPath %q of mount %s leaves the volume", sub, m.MountPath)
 	}
 	source = filepath.Join(source, sub)
 	if _, err := os.Stat(source); err != nil && !readOnly {
@@ -145,12 +145,13 @@ func (w *worker) hostname() string {
 
 // etcFiles are what a kubelet, a runtime and about every image provide.
 func (w *worker) etcFiles() map[string]string {
-	hosts := "127.0.0.1 localhost\n::1 localhost\n" + address + " " + w.hostname() + "\n"
+	var hosts strings.Builder
+	hosts.WriteString("127.0.0.1 localhost\n::1 localhost\n" + address + " " + w.hostname() + "\n")
 	for _, alias := range w.pod.Spec.HostAliases {
-		hosts += alias.IP + " " + strings.Join(alias.Hostnames, " ") + "\n"
+		hosts.WriteString(alias.IP + " " + strings.Join(alias.Hostnames, " ") + "\n")
 	}
-	files := map[string]string{
-		"hosts":    hosts,
+	files := map[string]string{ //nolint:gosec // no password in this passwd
+		"hosts":    hosts.String(),
 		"hostname": w.hostname() + "\n",
 		"passwd":   "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
 		"group":    "root:x:0:\nnogroup:x:65534:\n",
@@ -168,7 +169,7 @@ func (w *worker) writeEtcFiles() error {
 		return err
 	}
 	for name, content := range w.etcFiles() {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
 			return err
 		}
 	}

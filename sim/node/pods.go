@@ -3,7 +3,11 @@ package node
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,6 +17,9 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 )
+
+// maxOldLogs is how many pods' logs are kept after the pods are gone.
+const maxOldLogs = 100
 
 // runPods gives each pod that is bound to the node a worker, until ctx ends and
 // all workers have.
@@ -66,6 +73,7 @@ func (n *Node) see(ctx context.Context, workers *sync.WaitGroup, pod *corev1.Pod
 			defer n.mu.Unlock()
 			delete(n.workers, pod.UID)
 			n.finished[pod.UID] = true
+			n.pruneLogs(ctx)
 		})
 	}
 	n.mu.Unlock()
@@ -80,6 +88,35 @@ func (n *Node) see(ctx context.Context, workers *sync.WaitGroup, pod *corev1.Pod
 				n.config.Log.WarnContext(ctx, "ended pod not deleted", "pod", pod.Name, "error", err)
 			}
 		})
+	}
+}
+
+// pruneLogs removes the oldest logs of pods that are gone. The caller holds mu.
+func (n *Node) pruneLogs(ctx context.Context) {
+	entries, err := os.ReadDir(n.logsDir())
+	if err != nil {
+		n.config.Log.WarnContext(ctx, "logs not listed", "error", err)
+		return
+	}
+	inUse := map[string]bool{}
+	for _, w := range n.workers {
+		inUse[filepath.Base(w.logDir())] = true
+	}
+	type directory struct {
+		name    string
+		changed time.Time
+	}
+	var unused []directory
+	for _, entry := range entries {
+		if info, err := entry.Info(); err == nil && !inUse[entry.Name()] {
+			unused = append(unused, directory{name: entry.Name(), changed: info.ModTime()})
+		}
+	}
+	slices.SortFunc(unused, func(a, b directory) int { return b.changed.Compare(a.changed) })
+	for _, old := range unused[min(maxOldLogs, len(unused)):] {
+		if err := os.RemoveAll(filepath.Join(n.logsDir(), old.name)); err != nil {
+			n.config.Log.WarnContext(ctx, "old log not removed", "error", err)
+		}
 	}
 }
 

@@ -83,7 +83,7 @@ func (w *worker) makeVolume(ctx context.Context, v corev1.Volume) error {
 		_, err := os.Stat(path)
 		return err
 	case v.EmptyDir != nil:
-		return os.MkdirAll(path, 0o777) //nolint:gosec // as the kubelet does; the directory above is closed
+		return os.MkdirAll(path, 0o777)
 	}
 	files, err := w.volumeFiles(ctx, v)
 	if err != nil {
@@ -230,14 +230,14 @@ const dataLink = "..data"
 // ..data, itself a link to a directory with a name of its own. Programs that walk
 // a volume meet these links in production too.
 func writeVolume(path string, files map[string]file) error {
-	if err := os.MkdirAll(path, 0o755); err != nil { //nolint:gosec // as the kubelet does; the directory above is closed
+	if err := os.MkdirAll(path, 0o755); err != nil {
 		return err
 	}
 	data, err := os.MkdirTemp(path, time.Now().UTC().Format("..2006_01_02_15_04_05."))
 	if err != nil {
 		return err
 	}
-	if err := os.Chmod(data, 0o755); err != nil { //nolint:gosec // see above
+	if err := os.Chmod(data, 0o755); err != nil {
 		return err
 	}
 	links := map[string]bool{}
@@ -246,7 +246,7 @@ func writeVolume(path string, files map[string]file) error {
 			return fmt.Errorf("invalid path %q", name)
 		}
 		target := filepath.Join(data, name)
-		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil { //nolint:gosec // see above
+		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
 			return err
 		}
 		if err := os.WriteFile(target, files[name].content, 0o600); err != nil {

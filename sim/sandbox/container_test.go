@@ -66,7 +66,7 @@ func TestContainerMounts(t *testing.T) {
 	for _, u := range users() {
 		t.Run(u.name, func(t *testing.T) {
 			workspace, config := publicDir(t), publicDir(t)
-			if err := os.WriteFile(filepath.Join(config, "main.tf"), []byte("module\n"), 0o644); err != nil { //nolint:gosec // another user reads it
+			if err := os.WriteFile(filepath.Join(config, "main.tf"), []byte("module\n"), 0o644); err != nil {
 				t.Fatal(err)
 			}
 			got := run(t, u, sandbox.Container{

@@ -191,7 +191,7 @@ func initStage() {
 	for {
 		var status syscall.WaitStatus
 		ended, err := syscall.Wait4(-1, &status, 0, nil)
-		if err == syscall.EINTR { //nolint:errorlint // an errno is compared by value
+		if errors.Is(err, syscall.EINTR) {
 			continue
 		}
 		if err != nil {

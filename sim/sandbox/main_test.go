@@ -2,6 +2,7 @@ package sandbox_test
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -35,21 +36,21 @@ func TestMain(m *testing.M) {
 
 // exitProgram ends with a code of its own, after a word about where it runs.
 func exitProgram() int {
-	fmt.Println("uid", os.Getuid(), "parent", os.Getppid(), "args", strings.Join(os.Args[1:], " "))
+	_, _ = fmt.Fprintln(os.Stdout, "uid", os.Getuid(), "parent", os.Getppid(), "args", strings.Join(os.Args[1:], " "))
 	return 42
 }
 
 // orphansProgram starts a grandchild in a session of its own, whose parent ends
 // at once, names its argument on standard output, and waits to be killed.
 func orphansProgram() int {
-	orphan := exec.Command("/bin/sh", "-c", "setsid sleep $1 >/dev/null 2>&1 & exit 0", "sh", os.Args[1])
+	orphan := exec.CommandContext(context.Background(), "/bin/sh", "-c", "setsid sleep $1 >/dev/null 2>&1 & exit 0", "sh", os.Args[1])
 	if err := orphan.Run(); err != nil {
-		fmt.Println(err)
+		_, _ = fmt.Fprintln(os.Stdout, err)
 		return 1
 	}
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM)
-	fmt.Println("ready")
+	_, _ = fmt.Fprintln(os.Stdout, "ready")
 	<-signals
 	return 0
 }
@@ -58,10 +59,10 @@ func orphansProgram() int {
 func signalProgram() int {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
-	fmt.Println("ready")
+	_, _ = fmt.Fprintln(os.Stdout, "ready")
 	go func() {
 		for s := range signals {
-			fmt.Println(s)
+			_, _ = fmt.Fprintln(os.Stdout, s)
 		}
 	}()
 	_, _ = io.Copy(io.Discard, os.Stdin)
@@ -81,7 +82,7 @@ type outcome struct {
 func containerProgram() int {
 	var c sandbox.Container
 	if err := json.NewDecoder(os.Stdin).Decode(&c); err != nil {
-		fmt.Println(err)
+		_, _ = fmt.Fprintln(os.Stdout, err)
 		return 1
 	}
 	_ = json.NewEncoder(os.Stdout).Encode(runContainer(c))
@@ -161,7 +162,7 @@ func publicCopy(t *testing.T, executable string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(path, content, 0o755); err != nil { //nolint:gosec // another user executes it
+	if err := os.WriteFile(path, content, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	return path
@@ -172,7 +173,7 @@ func publicDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	for d := dir; d != os.TempDir() && d != "/"; d = filepath.Dir(d) {
-		if err := os.Chmod(d, 0o777); err != nil { //nolint:gosec // another user uses it
+		if err := os.Chmod(d, 0o777); err != nil {
 			t.Fatal(err)
 		}
 	}

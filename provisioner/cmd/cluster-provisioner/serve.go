@@ -81,6 +81,7 @@ func serve(ctx context.Context, cfg config.Config, log *slog.Logger) (err error)
 		MaxConcurrent: cfg.MaxConcurrentRuns,
 		StartDeadline: cfg.StartDeadline,
 		SweepInterval: cfg.SweepInterval,
+		OrphanAge:     cfg.CredentialOrphanAge,
 		Log:           log,
 	})
 	if err != nil {

@@ -39,6 +39,9 @@ type Config struct {
 	GracePeriod       time.Duration
 	StartDeadline     time.Duration
 	SweepInterval     time.Duration
+	// CredentialOrphanAge is when a credential Secret without a run is swept. It
+	// is longer than a start takes: the Secret comes before the row.
+	CredentialOrphanAge time.Duration
 
 	RunnerEnv           map[string]string
 	RunnerBackendConfig map[string]string
@@ -95,6 +98,7 @@ func (c Config) LogValue() slog.Value {
 		slog.String("grace_period", c.GracePeriod.String()),
 		slog.String("start_deadline", c.StartDeadline.String()),
 		slog.String("sweep_interval", c.SweepInterval.String()),
+		slog.String("credential_orphan_age", c.CredentialOrphanAge.String()),
 		slog.Any("runner_env", slices.Sorted(maps.Keys(c.RunnerEnv))),
 		slog.Any("runner_backend_config", slices.Sorted(maps.Keys(c.RunnerBackendConfig))),
 	)

@@ -87,6 +87,9 @@ func settings() []setting {
 		{name: "SWEEP_INTERVAL", fallback: "2s", help: "how often queued and live runs are looked at", set: func(c *Config, v string) error {
 			return duration(&c.SweepInterval, v)
 		}},
+		{name: "CREDENTIAL_ORPHAN_AGE", fallback: "10m", help: "after how long a credential Secret whose run was never recorded is deleted", set: func(c *Config, v string) error {
+			return duration(&c.CredentialOrphanAge, v)
+		}},
 		{name: "RUNNER_ENV", help: "KEY=VALUE,... for Terraform and the AWS SDK: endpoints, proxies, CA bundles; no secrets", set: func(c *Config, v string) error {
 			return environment(&c.RunnerEnv, v)
 		}},

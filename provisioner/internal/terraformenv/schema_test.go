@@ -49,9 +49,8 @@ const (
 	deprecated use = "deprecated"
 )
 
-// notInSchema are types that the schema file, itself a selection, does not have.
-// Their arguments were held against the provider's documentation instead: none
-// has changed between the versions that the modules allow.
+// notInSchema are types that the schema file, itself a selection, does not have:
+// only the provider that terraform validate runs with has checked their arguments.
 func notInSchema() []string {
 	return []string{
 		"aws_default_security_group",

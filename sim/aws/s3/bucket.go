@@ -5,7 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"regexp"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/johannesboyne/gofakes3"
@@ -31,7 +35,7 @@ type createBucketConfiguration struct {
 }
 
 func (s *Service) createBucket(w http.ResponseWriter, r *http.Request, t target) error {
-	if err := gofakes3.ValidateBucketName(t.bucket); err != nil {
+	if !validBucketName(t.bucket) {
 		return refuse(http.StatusBadRequest, "InvalidBucketName", "The specified bucket is not valid.")
 	}
 	body, err := readBody(r)
@@ -65,6 +69,22 @@ func (s *Service) createBucket(w http.ResponseWriter, r *http.Request, t target)
 	w.Header().Set("Location", "/"+t.bucket)
 	w.WriteHeader(http.StatusOK)
 	return nil
+}
+
+var (
+	bucketName = regexp.MustCompile(`^[a-z0-9](?:[a-z0-9.-]*[a-z0-9])$`)
+	// misplacedDot matches labels that are empty or begin or end with a hyphen.
+	misplacedDot     = regexp.MustCompile(`\.\.|\.-|-\.`)
+	reservedPrefixes = []string{"xn--", "sthree-", "amzn-s3-demo-"}
+	reservedSuffixes = []string{"-s3alias", "--ol-s3", ".mrap", "--x-s3", "--table-s3"}
+)
+
+// validBucketName applies the rules for general purpose buckets.
+func validBucketName(name string) bool {
+	return len(name) >= 3 && len(name) <= 63 && bucketName.MatchString(name) && !misplacedDot.MatchString(name) &&
+		net.ParseIP(name) == nil &&
+		!slices.ContainsFunc(reservedPrefixes, func(p string) bool { return strings.HasPrefix(name, p) }) &&
+		!slices.ContainsFunc(reservedSuffixes, func(p string) bool { return strings.HasSuffix(name, p) })
 }
 
 // checkLocation applies S3's rules for the constraint in a request that was

@@ -155,7 +155,7 @@ func (s *store) GetObjectVersion(bucket, key string, id gofakes3.VersionID, rng 
 	body := v.body
 	if !v.marker {
 		if obj.Range, err = rng.Range(obj.Size); err != nil {
-			return nil, err //nolint:wrapcheck // gofakes3 reads its own errors
+			return nil, err
 		}
 		if obj.Range != nil {
 			body = body[obj.Range.Start : obj.Range.Start+obj.Range.Length]
@@ -179,7 +179,7 @@ func (s *store) PutObject(bucket, key string, headers map[string]string, input i
 	var result gofakes3.PutObjectResult
 	body, err := gofakes3.ReadAll(input, size)
 	if err != nil {
-		return result, err //nolint:wrapcheck // gofakes3 reads its own errors
+		return result, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -193,7 +193,7 @@ func (s *store) PutObject(bucket, key string, headers map[string]string, input i
 			info.Exists, info.Hash = true, old.hash
 		}
 		if err := gofakes3.CheckPutConditions(cond, info); err != nil {
-			return result, err //nolint:wrapcheck // gofakes3 reads its own errors
+			return result, err
 		}
 	}
 	headers = maps.Clone(headers)
@@ -251,7 +251,7 @@ func keptHeader(name string) bool {
 
 // CopyObject copies the newest version; gofakes3 has merged the headers.
 func (s *store) CopyObject(srcBucket, srcKey, dstBucket, dstKey string, headers map[string]string) (gofakes3.CopyObjectResult, error) {
-	return gofakes3.CopyObject(s, srcBucket, srcKey, dstBucket, dstKey, headers) //nolint:wrapcheck // gofakes3 reads its own errors
+	return gofakes3.CopyObject(s, srcBucket, srcKey, dstBucket, dstKey, headers)
 }
 
 // DeleteObject deletes an object, or adds a delete marker where versions are kept.

@@ -36,6 +36,7 @@ const (
 
 func TestMain(m *testing.M) {
 	dir, isProgram := os.LookupEnv(dirVariable)
+	assets, _ := os.LookupEnv(assetsVariable)
 	if !isProgram && !strings.HasPrefix(os.Args[0], "kubeopera-sandbox") {
 		os.Exit(m.Run())
 	}
@@ -43,10 +44,10 @@ func TestMain(m *testing.M) {
 	if err == nil {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 		defer cancel()
-		err = program(ctx, dir, os.Getenv(assetsVariable))
+		err = program(ctx, dir, assets)
 	}
 	if err != nil {
-		fmt.Println(err)
+		_, _ = fmt.Fprintln(os.Stdout, err)
 		os.Exit(1)
 	}
 }
@@ -81,7 +82,7 @@ func program(ctx context.Context, dir, assets string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Println(line)
+	_, _ = fmt.Fprintln(os.Stdout, line)
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	cancel()
 	if err := <-ended; err != nil {
@@ -157,7 +158,7 @@ func TestKillLeavesNothing(t *testing.T) {
 				// That user can read neither this user's cache nor Go's.
 				executable = link(t, executable, dir)
 				public := filepath.Join(dir, "assets")
-				if err := os.Mkdir(public, 0o755); err != nil { //nolint:gosec // another user reads it
+				if err := os.Mkdir(public, 0o755); err != nil {
 					t.Fatal(err)
 				}
 				for _, name := range []string{"etcd", "kube-apiserver", "kube-controller-manager"} {
@@ -218,7 +219,7 @@ func publicDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	for d := dir; d != os.TempDir() && d != "/"; d = filepath.Dir(d) {
-		if err := os.Chmod(d, 0o777); err != nil { //nolint:gosec // another user uses it
+		if err := os.Chmod(d, 0o777); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -236,7 +237,7 @@ func link(t *testing.T, path, dir string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(target, content, 0o755); err != nil { //nolint:gosec // another user executes it
+	if err := os.WriteFile(target, content, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	return target

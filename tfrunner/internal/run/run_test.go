@@ -193,6 +193,38 @@ func TestRun_order(t *testing.T) {
 	}
 }
 
+func TestRun_progress_tells_what_everything_waits_for(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	event := func(k events.Kind, address, text string) {
+		w.emit(events.Event{Kind: k, Address: address, Action: "create", Text: text})
+	}
+	w.on["apply"] = func(context.Context) error {
+		event(events.KindApplyStart, "slow", "")
+		event(events.KindApplyStart, "other", "")
+		event(events.KindApplyProgress, "slow", "slow: Still creating... [10s elapsed]")
+		event(events.KindApplyProgress, "other", "other: Still creating... [10s elapsed]")
+		event(events.KindApplyComplete, "slow", "")
+		return nil
+	}
+	w.run(t.Context(), spec())
+	var got []string
+	for _, p := range w.progress {
+		if p.Phase == api.PhaseApply {
+			got = append(got, p.Current+"|"+p.Message)
+		}
+	}
+	want := []string{
+		"|applying", "|applying", // entered; a resource is complete already
+		"slow|applying", "slow|applying",
+		"slow|slow: Still creating... [10s elapsed]", "slow|slow: Still creating... [10s elapsed]",
+		"other|applying",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("progress (-want +got):\n%s", diff)
+	}
+}
+
 func TestRun_failures(t *testing.T) {
 	t.Parallel()
 	fail := func(err error) func(context.Context) error { return func(context.Context) error { return err } }
@@ -497,6 +529,7 @@ func TestLine(t *testing.T) {
 		want  string
 	}{
 		{"a finished resource", api.PhaseApply, events.Event{Kind: events.KindApplyComplete, Text: "a: Creation complete"}, "[3/7] a: Creation complete"},
+		{"a data source that was read", api.PhasePlan, events.Event{Kind: events.KindApplyComplete, Action: "read", Text: "data.a: Refresh complete"}, ""},
 		{"a planned change", api.PhasePlan, events.Event{Kind: events.KindPlannedChange, Text: "a: Plan to create"}, "a: Plan to create"},
 		{"a planned change that the apply repeats", api.PhaseApply, events.Event{Kind: events.KindPlannedChange, Text: "a: Plan to create"}, ""},
 		{"a resource that takes long, each minute", api.PhaseApply, events.Event{Kind: events.KindApplyProgress, Text: "a: Still creating", Elapsed: 2 * time.Minute}, "a: Still creating"},

@@ -211,12 +211,18 @@ func (r *runner) observe(e events.Event) {
 	r.mu.Lock()
 	r.tracker.Observe(e)
 	progress := r.tracker.Progress()
+	switch {
+	case e.Kind == events.KindApplyProgress && e.Address == progress.Current:
+		r.message = e.Text // what everything waits for, and for how long already
+	case e.Kind == events.KindApplyComplete || e.Kind == events.KindApplyErrored:
+		r.message = title(r.phase)
+	}
 	r.mu.Unlock()
 	if line := Line(r.phase, e, progress); line != "" {
 		r.Log.Printf("%s", line)
 	}
 	switch e.Kind {
-	case events.KindChangeSummary, events.KindApplyStart, events.KindApplyComplete, events.KindApplyErrored:
+	case events.KindChangeSummary, events.KindApplyStart, events.KindApplyProgress, events.KindApplyComplete, events.KindApplyErrored:
 		r.Publisher.Report(r.progress())
 	default: // tells nothing of progress
 	}

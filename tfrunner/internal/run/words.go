@@ -57,6 +57,9 @@ func Line(phase api.Phase, e events.Event, p api.Progress) string {
 		}
 		return e.Text
 	case events.KindApplyComplete:
+		if e.Action == "read" {
+			return "" // a data source
+		}
 		return fmt.Sprintf("[%d/%d] %s", p.Done, p.Total, e.Text)
 	case events.KindApplyProgress:
 		// Terraform sends these every 10 s.

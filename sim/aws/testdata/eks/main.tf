@@ -7,7 +7,6 @@ terraform {
     }
   }
   backend "s3" {
-    bucket       = "terraform-state-test"
     key          = "terraform.tfstate"
     use_lockfile = true
     encrypt      = true
