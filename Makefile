@@ -53,7 +53,9 @@ fmt: ## Format everything
 	@if command -v terraform >/dev/null; then terraform fmt -recursive modules; fi
 
 tidy: ## Tidy every go.mod and go.work
-	@for m in $(MODULES); do (cd $$m && GOWORK=off go mod tidy) || exit; done; go work sync
+	@for pass in 1 2; do \
+		for m in $(MODULES); do (cd $$m && GOWORK=off go mod tidy) || exit; done; go work sync || exit; \
+	done # the sync may lift versions, which the second pass takes up
 
 generate: ## Regenerate generated files
 	go generate work

@@ -16,6 +16,7 @@ type Part string
 const (
 	AWSCLI         Part = "aws CLI"
 	ControlPlane   Part = "control plane binaries"
+	Curl           Part = "curl"
 	Kubectl        Part = "kubectl"
 	Moto           Part = "moto"
 	Namespaces     Part = "user and mount namespaces"

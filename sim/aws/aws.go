@@ -56,6 +56,7 @@ type Account struct {
 	s3       *s3.Service
 	eks      *eks.Service
 	tokens   *ekstoken.Server
+	tools    moto.Tools   // empty if an emulator was given
 	emulator *moto.Server // nil if it was given
 	upstream *emulator.Proxy
 	server   *http.Server
@@ -126,12 +127,12 @@ func (a *Account) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 func (a *Account) startEmulator(ctx context.Context) (*url.URL, error) {
-	tools, err := moto.Find(ctx, a.cfg.CacheDir, a.cfg.Log)
-	if err != nil {
+	var err error
+	if a.tools, err = moto.Find(ctx, a.cfg.CacheDir, a.cfg.Log); err != nil {
 		return nil, err
 	}
 	a.emulator, err = moto.Start(ctx, moto.Config{
-		Server: tools.Server, LogFile: filepath.Join(a.cfg.LogDir, "moto.log"), AccountID: a.cfg.AccountID, Log: a.cfg.Log,
+		Server: a.tools.Server, LogFile: filepath.Join(a.cfg.LogDir, "moto.log"), AccountID: a.cfg.AccountID, Log: a.cfg.Log,
 	})
 	if err != nil {
 		return nil, err
@@ -187,6 +188,10 @@ func (a *Account) EKS() *eks.Service { return a.eks }
 
 // Tokens is the webhook for API servers of EKS clusters.
 func (a *Account) Tokens() *ekstoken.Server { return a.tokens }
+
+// CLI is the path of an AWS CLI, on PATH or installed beside the emulator;
+// empty if the emulator was given.
+func (a *Account) CLI() string { return a.tools.AWS }
 
 // EmulatorDone is closed when the emulator that was started here has ended,
 // whoever ended it; nil if it was not.

@@ -20,7 +20,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/kubeopera/platform/shared/skip"
 	simeks "github.com/kubeopera/platform/sim/aws/eks"
 	"github.com/kubeopera/platform/sim/aws/ekstoken"
 	"github.com/kubeopera/platform/sim/controlplane"
@@ -31,12 +30,8 @@ import (
 // it has to do without any network.
 func cli(ctx context.Context, t *testing.T, id, endpoint string, args ...string) (string, error) {
 	t.Helper()
-	program, err := exec.LookPath("aws")
-	if err != nil {
-		skip.Missing(t, skip.AWSCLI, "aws is not on PATH")
-	}
 	path, _ := os.LookupEnv("PATH")
-	cmd := exec.CommandContext(ctx, program, args...)
+	cmd := exec.CommandContext(ctx, theAccount(t).CLI(), args...)
 	cmd.Env = []string{
 		"PATH=" + path, "HOME=" + t.TempDir(), "AWS_ACCESS_KEY_ID=" + id, "AWS_SECRET_ACCESS_KEY=" + keySecret, "AWS_DEFAULT_REGION=" + region,
 		"AWS_STS_REGIONAL_ENDPOINTS=regional", "AWS_EC2_METADATA_DISABLED=true",

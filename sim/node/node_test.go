@@ -557,7 +557,7 @@ func (c scenario) outOfMemory() {
 func (c scenario) followedLog() {
 	t := c.t
 	ns := c.namespace(t)
-	c.createPod(t, ns, shared(podSpec(script("main", "echo one; until test -e /shared/go; do sleep 0.02; done; echo two >&2; printf three"), script("other", "read line </dev/null; sleep 1; touch /shared/go"))))
+	c.createPod(t, ns, shared(podSpec(script("main", "echo one; until test -e /shared/go; do sleep 0.02; done; echo two; printf three"), script("other", "read line </dev/null; sleep 1; touch /shared/go"))))
 	c.waitPod(t, ns, "pod", "the pod runs", running)
 	stream, err := c.client.CoreV1().Pods(ns).GetLogs("pod", &corev1.PodLogOptions{Container: "main", Follow: true}).Stream(t.Context())
 	if err != nil {
@@ -583,7 +583,7 @@ func (c scenario) followedLog() {
 func (c scenario) logOptions() {
 	t := c.t
 	ns := c.namespace(t)
-	pod, _ := c.runPod(t, ns, podSpec(script("main", "echo one; echo two; sleep 1.2; echo three"), script("other", "echo other")))
+	pod, _ := c.runPod(t, ns, podSpec(script("main", "echo one; echo two; sleep 1.2; echo three"), script("other", "echo other >&2")))
 	finished := pod.Status.ContainerStatuses[0].State.Terminated.FinishedAt
 	for name, tt := range map[string]struct {
 		options corev1.PodLogOptions

@@ -12,7 +12,7 @@ import (
 )
 
 // pollSeconds is how long a client does well to wait before it asks again.
-const pollSeconds = 5
+const pollSeconds = 2
 
 type handlers struct{ service *provision.Service }
 

@@ -1,0 +1,49 @@
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/kubeopera/platform/shared/skip"
+	"github.com/kubeopera/platform/sim"
+)
+
+// TestUserGuide runs the guide's commands in the order in which they stand there.
+func TestUserGuide(t *testing.T) {
+	for part, program := range map[skip.Part]string{skip.Kubectl: "kubectl", skip.AWSCLI: "aws", skip.Curl: "curl"} {
+		if _, err := exec.LookPath(program); err != nil {
+			skip.Missing(t, part, "the user guide's commands need it")
+		}
+	}
+	root, err := sim.FindRoot(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	guide, err := os.ReadFile(filepath.Join(root, "docs", "user-guide.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile("(?s)\n```bash\n(.*?)```").FindAllSubmatch(guide, -1)
+	if len(blocks) < 5 {
+		t.Fatalf("the guide has %d blocks of commands", len(blocks))
+	}
+	var script strings.Builder
+	script.WriteString("set -euo pipefail\n")
+	for _, block := range blocks {
+		script.Write(block[1])
+	}
+	cmd := exec.CommandContext(t.Context(), "bash", "-c", script.String())
+	cmd.Dir = t.TempDir()
+	cmd.Env = append(os.Environ(), "URL="+platform.Service.URL(), "KEY="+platform.Service.Key(), "CREDENTIAL="+platform.Credential)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if !strings.Contains(string(out), "kube-system") {
+		t.Errorf("kubectl did not list the namespaces:\n%s", out)
+	}
+}
