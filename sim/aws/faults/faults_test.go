@@ -56,7 +56,8 @@ func TestMatchEndsACallOnce(t *testing.T) {
 	t.Parallel()
 	var s faults.Set
 	for _, f := range []faults.Fault{
-		{ID: "drop", Kind: faults.KindDrop}, {ID: "lost", Kind: faults.KindLostAnswer},
+		{ID: "drop", Kind: faults.KindDrop},
+		{ID: "lost", Kind: faults.KindLostAnswer},
 		{ID: "slow", Kind: faults.KindDelay, Delay: faults.Duration(time.Second), Times: faults.Always},
 	} {
 		if _, err := s.Add(f); err != nil {

@@ -37,10 +37,10 @@ func parent(server string) int {
 		Server: server, LogFile: filepath.Join(os.TempDir(), "moto.log"), AccountID: "123456789012", Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
+		_, _ = fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	fmt.Fprintln(os.Stdout, s.PID())
+	_, _ = fmt.Fprintln(os.Stdout, s.PID())
 	<-s.Done()
 	return 0
 }

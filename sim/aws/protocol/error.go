@@ -38,7 +38,7 @@ func WriteError(w http.ResponseWriter, r *http.Request, p Protocol, requestID st
 	case CBOR:
 		h.Set("Content-Type", "application/cbor")
 		h.Set("Smithy-Protocol", "rpc-v2-cbor")
-		body = cborMap("__type", e.Code, "message", e.Message)
+		body = cborError(e.Code, e.Message)
 	case S3:
 		h.Set("Content-Type", "application/xml")
 		h.Set("X-Amz-Request-Id", requestID)
@@ -105,22 +105,15 @@ func mustXML(v any) []byte {
 	return append([]byte(xml.Header), data...)
 }
 
-// cborMap encodes a map of text strings (RFC 8949, major types 5 and 3), given
-// as pairs.
-func cborMap(pairs ...string) []byte {
-	out := []byte{0xa0 | byte(len(pairs)/2)}
-	for _, s := range pairs {
-		s = strings.ToValidUTF8(s, "")
-		switch {
-		case len(s) < 24:
-			out = append(out, 0x60|byte(len(s)))
-		case len(s) < 1<<8:
-			out = append(out, 0x78, byte(len(s)))
-		default:
-			out = append(out, 0x79)
-			out = binary.BigEndian.AppendUint16(out, uint16(min(len(s), 1<<16-1)))
-			s = s[:min(len(s), 1<<16-1)]
-		}
+// cborError encodes a map of two text strings (RFC 8949, major types 5 and 3),
+// each with a length of two bytes.
+func cborError(code, message string) []byte {
+	const maxText = 1<<16 - 1
+	out := []byte{0xa2}
+	for _, s := range []string{"__type", code, "message", message} {
+		s = strings.ToValidUTF8(s[:min(len(s), maxText)], "")
+		out = append(out, 0x79)
+		out = binary.BigEndian.AppendUint16(out, uint16(min(len(s), maxText)))
 		out = append(out, s...)
 	}
 	return out

@@ -57,6 +57,7 @@ func Operation(p Protocol, r *http.Request, body []byte) string {
 		return target[strings.LastIndexByte(target, '.')+1:]
 	case CBOR:
 		return r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]
+	case RESTJSON, RESTXML, S3:
 	}
 	return r.Method + " " + r.URL.Path
 }

@@ -3,6 +3,7 @@ package s3
 import (
 	"bytes"
 	"io"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -127,9 +128,7 @@ func decodeBody(r *http.Request) error {
 		if want := r.Header.Get("X-Amz-Decoded-Content-Length"); want != strconv.Itoa(len(body)) {
 			return refuse(http.StatusBadRequest, "IncompleteBody", "The request body has not the decoded length that its headers say")
 		}
-		for name, values := range trailer {
-			r.Header[name] = values
-		}
+		maps.Copy(r.Header, trailer)
 		r.Header.Del("X-Amz-Content-Sha256") // gofakes3 would look for chunks
 		stripChunkedEncoding(r.Header)
 	}
