@@ -59,7 +59,7 @@ func TestFailingApplyTellsTerraformsDiagnostic(t *testing.T) {
 		}
 	}
 	_, err = provisioner(t).Kubeconfig(t.Context(), run.ID)
-	wantProblem(t, err, http.StatusConflict, "kubeconfig_not_ready")
+	_ = wantProblem(t, err, http.StatusConflict, "kubeconfig_not_ready")
 	keys, err := platform.AWS.S3().Keys("kubeopera-terraform-state-no-room", "")
 	if err != nil {
 		t.Fatal(err)

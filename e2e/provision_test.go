@@ -43,7 +43,7 @@ func TestProvisionEKS(t *testing.T) {
 		t.Errorf("202 answers %+v", run)
 	}
 	_, err = p.Kubeconfig(ctx, run.ID)
-	wantProblem(t, err, http.StatusConflict, "kubeconfig_not_ready")
+	_ = wantProblem(t, err, http.StatusConflict, "kubeconfig_not_ready")
 	_, err = p.StartProvision(ctx, request(name))
 	if problem := wantProblem(t, err, http.StatusConflict, "environment_busy"); !strings.Contains(problem.Detail+problem.Instance, run.ID) {
 		t.Errorf("the conflict does not name the run that holds the environment: %+v", problem)

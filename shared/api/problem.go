@@ -10,7 +10,7 @@ const ProblemContentType = "application/problem+json"
 
 // Problem is an error answer: RFC 9457 with a stable code and, for validation,
 // every field problem. It implements error for clients.
-type Problem struct {
+type Problem struct { //nolint:errname // the term of RFC 9457; an error for clients only
 	Type      string         `json:"type" doc:"about:blank, or a URI that names the kind of problem"`
 	Title     string         `json:"title" doc:"The HTTP status in words"`
 	Status    int            `json:"status"`

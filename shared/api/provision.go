@@ -11,7 +11,7 @@ const (
 )
 
 // APIAccess says from where a cluster's API server can be reached.
-type APIAccess string
+type APIAccess string //nolint:revive // access to the cluster's API, not to this package
 
 // The kinds of API access.
 const (

@@ -15,8 +15,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kubeopera/platform/sim/pki"
 )
@@ -76,6 +78,9 @@ func Start(ctx context.Context, config Config) (*ControlPlane, error) {
 	if err := checkAssets(config.Assets, names); err != nil {
 		return nil, err
 	}
+	// envtest's library has one logger for the whole program and complains on
+	// standard error if nobody sets it. What it has to say is in its errors too.
+	ctrllog.SetLogger(logr.Discard())
 	c := &ControlPlane{config: config}
 	started := time.Now()
 	if err := c.start(ctx); err != nil {

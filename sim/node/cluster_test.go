@@ -30,7 +30,6 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err) // the tests that need it are skipped
 	}
 	goleak.VerifyTestMain(m,
-		goleak.IgnoreTopFunction("time.Sleep"), // envtest's logger waits for its configuration for 30 s
 		goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"),
 		goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"),
 		goleak.IgnoreAnyFunction("golang.org/x/net/http2.(*clientConnReadLoop).run"),

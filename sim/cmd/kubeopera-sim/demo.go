@@ -97,8 +97,8 @@ func demo(ctx context.Context, env environment, here running, name string) error
 	if err := os.WriteFile(file, kubeconfig, 0o600); err != nil {
 		return err
 	}
-	fmt.Fprintf(env.stdout, "\nkubeconfig: %s\n$ kubectl --kubeconfig %s get namespaces\n", file, file)
-	return getNamespaces(ctx, env, file)
+	fmt.Fprintf(env.stdout, "\nThe kubeconfig, from GET %s/api/v1/provisions/%s/kubeconfig, is in %s\n", here.URL, run.ID, file)
+	return getNamespaces(ctx, env, here, file)
 }
 
 // progressPrinter prints a line whenever something has changed that a person
@@ -126,13 +126,23 @@ func progressPrinter(w io.Writer, started time.Time) func(api.Provision) {
 	}
 }
 
-func getNamespaces(ctx context.Context, env environment, kubeconfig string) error {
+// getNamespaces uses the kubeconfig as a person would, and says what that takes
+// on this machine.
+func getNamespaces(ctx context.Context, env environment, here running, kubeconfig string) error {
+	path := env.getenv("PATH")
+	if _, err := exec.LookPath("aws"); err != nil {
+		bin := filepath.Dir(here.AWSCLI)
+		path = bin + string(filepath.ListSeparator) + path
+		fmt.Fprintf(env.stdout, "\nThe kubeconfig runs the AWS CLI, which is not on your PATH; the simulator has installed one:\n$ export PATH=%s:$PATH\n", bin)
+	}
+	fmt.Fprintf(env.stdout, "\n$ kubectl --kubeconfig %s get namespaces\n", kubeconfig)
 	kubectl, err := exec.LookPath("kubectl")
 	if err != nil {
-		fmt.Fprintln(env.stdout, "(kubectl is not on PATH: install it to try the kubeconfig)")
-		return nil
+		fmt.Fprintln(env.stdout, "(kubectl is not on PATH: install it to use the kubeconfig)")
+		return nil //nolint:nilerr // the demo has shown all that this machine can
 	}
 	cmd := exec.CommandContext(ctx, kubectl, "--kubeconfig", kubeconfig, "get", "namespaces")
+	cmd.Env = append(os.Environ(), "PATH="+path)
 	cmd.Stdout, cmd.Stderr = env.stdout, env.stderr
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("kubectl with the new kubeconfig: %w", err)

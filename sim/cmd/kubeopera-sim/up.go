@@ -23,6 +23,7 @@ type running struct {
 	Key        string `json:"key"`
 	Credential string `json:"credential"`
 	Dir        string `json:"dir"`
+	AWSCLI     string `json:"aws_cli"`
 }
 
 // descriptor is the file in the simulator's folder with its running.
@@ -81,7 +82,7 @@ func start(ctx context.Context, env environment, verbose bool) (*sim.Simulator, 
 	if err != nil {
 		return nil, running{}, err
 	}
-	here := running{URL: s.Service.URL(), Key: s.Service.Key(), Credential: s.Credential, Dir: dir}
+	here := running{URL: s.Service.URL(), Key: s.Service.Key(), Credential: s.Credential, Dir: dir, AWSCLI: s.AWS.CLI()}
 	data, err := json.Marshal(here)
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, descriptor), data, 0o600)
