@@ -58,7 +58,7 @@ func theAccount(t *testing.T) *aws.Account {
 func start() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	cache, err := os.UserCacheDir()
+	cache, err := cacheDir()
 	if err != nil {
 		return err
 	}
@@ -68,13 +68,22 @@ func start() error {
 	shared.planes = &eks.Shared{}
 	shared.planes.Set(standIn)
 	shared.account, err = aws.Start(ctx, aws.Config{
-		LogDir: shared.dir, CacheDir: filepath.Join(cache, "kubeopera"), ControlPlanes: shared.planes, EKSDelay: time.Second,
+		LogDir: shared.dir, CacheDir: cache, ControlPlanes: shared.planes, EKSDelay: time.Second,
 		Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 	if err != nil {
 		return err
 	}
 	return shared.account.RegisterKey(keyID, keySecret, userARN)
+}
+
+// cacheDir is the same as the Makefile's.
+func cacheDir() (string, error) {
+	if dir, ok := os.LookupEnv("KUBEOPERA_CACHE"); ok {
+		return dir, nil
+	}
+	dir, err := os.UserCacheDir()
+	return filepath.Join(dir, "kubeopera"), err
 }
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }

@@ -50,7 +50,7 @@ func (s *Service) createPodIdentity(c call, in podIdentity) (any, error) {
 		}
 	}
 	in.OwnerARN = ""
-	return map[string]any{"association": s.addPodIdentity(cl, in)}, nil
+	return map[string]any{"association": *s.addPodIdentity(cl, in)}, nil
 }
 
 func (s *Service) openPodIdentity(c call) (*cluster, *podIdentity, func(), error) {

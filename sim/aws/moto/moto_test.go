@@ -47,11 +47,15 @@ func parent(server string) int {
 
 func find(t *testing.T) string {
 	t.Helper()
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		t.Fatal(err)
+	cache, ok := os.LookupEnv("KUBEOPERA_CACHE")
+	if !ok {
+		dir, err := os.UserCacheDir()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cache = filepath.Join(dir, "kubeopera")
 	}
-	tools, err := moto.Find(t.Context(), filepath.Join(cache, "kubeopera"), slog.New(slog.DiscardHandler))
+	tools, err := moto.Find(t.Context(), cache, slog.New(slog.DiscardHandler))
 	if errors.Is(err, moto.ErrMissing) {
 		skip.Missing(t, skip.Moto, err.Error())
 	}
