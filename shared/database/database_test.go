@@ -71,7 +71,8 @@ func TestRelativeSQLitePath(t *testing.T) {
 }
 
 func TestSQLiteServesOneProcess(t *testing.T) {
-	t.Parallel()
+	// Not in parallel: a test that starts a process has, for the moment between
+	// fork and exec, a copy of this lock's descriptor, and with it the lock.
 	address := "sqlite://" + filepath.Join(t.TempDir(), "runs.db")
 	first, err := database.Open(t.Context(), address)
 	if err != nil {
