@@ -13,10 +13,12 @@ GOLDEN := github.com/kubeopera/platform/shared/golden
 GOLDEN_PKGS = $(shell go list -f '{{$$p := .ImportPath}}{{range .TestImports}}{{if eq . "$(GOLDEN)"}}{{$$p}} {{end}}{{end}}{{range .XTestImports}}{{if eq . "$(GOLDEN)"}}{{$$p}} {{end}}{{end}}' work | tr ' ' '\n' | sort -u)
 # Everything but the whole-platform tests, which run real binaries for minutes.
 UNIT_PKGS = $(shell go list work | grep -v '/platform/e2e')
-# -p 1: the packages that start a control plane or Terraform need both cores.
 TEST_FLAGS ?= -timeout 20m
+# The images as the Deployment and the Job name them, tags included.
+SERVICE_IMAGE = $(shell sed -n 's/^ *image: *//p' provisioner/deploy/deployment.yaml)
+RUNNER_IMAGE = $(shell sed -n 's/^\tterraformRunnerImage  *= "\(.*\)"/\1/p' provisioner/internal/kube/terraform_job.go)
 
-.PHONY: help build test unit race lint fmt tidy generate golden standalone verify demo up e2e soak bench images control-plane clean
+.PHONY: help build test unit race lint fmt tidy generate golden standalone verify demo up e2e images control-plane clean
 
 help: ## Print this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -71,8 +73,8 @@ verify: standalone ## Fail if formatting or go.mod files are not what the tools 
 	@for m in $(MODULES); do (cd $$m && GOWORK=off go mod tidy -diff) || exit; done
 
 images: ## Build the container images (needs docker)
-	docker build -f provisioner/deploy/Dockerfile -t kubeopera/cluster-provisioner .
-	docker build -f tfrunner/deploy/Dockerfile -t kubeopera/terraform-runner .
+	docker build -f provisioner/deploy/Dockerfile --build-arg VERSION=$(lastword $(subst :, ,$(SERVICE_IMAGE))) -t $(SERVICE_IMAGE) .
+	docker build -f tfrunner/deploy/Dockerfile -t $(RUNNER_IMAGE) .
 
 clean: ## Remove what building left in this folder
 	rm -rf $(BIN) .sim

@@ -393,7 +393,7 @@ func TestHandlerErrors(t *testing.T) {
 func TestAcceptedRequestIsLoggedAndMeasured(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	header := http.Header{"X-Request-Id": {"from-the-client.1"}, "Content-Type": {"application/json; charset=UTF-8"}}
+	header := http.Header{"X-Request-Id": {"from-the-client.1"}, "Content-Type": {"Application/JSON; charset=UTF-8"}}
 	res, body := b.do(t, call{method: http.MethodPost, path: "/api/v1/provisions", body: good + `,"worker_count":null,"tags":{"secret":"the-canary"}}`, header: header})
 	if res.StatusCode != http.StatusAccepted || res.Header.Get("Location") == "" || res.Header.Get("Cache-Control") != "no-store" {
 		t.Fatalf("got %d %v %s", res.StatusCode, res.Header, body)

@@ -48,6 +48,7 @@ func (a *API) readBody(ctx huma.Context, next func(huma.Context)) {
 		return
 	}
 	r.Body = io.NopCloser(bytes.NewReader(data))
+	r.Header.Set("Content-Type", jsonType) // what readAll took may be written in other ways, which Huma does not know
 	next(ctx)
 }
 

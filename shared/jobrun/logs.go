@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -166,16 +167,19 @@ func begun(pod *corev1.Pod, container string) bool {
 	return false
 }
 
-// chain reads logs one after the other, each opened when its turn comes.
+// chain reads logs one after the other, each opened when its turn comes. It may
+// be closed while it is being read.
 type chain struct {
-	open    []func() (io.ReadCloser, error)
-	stop    context.CancelFunc
+	open []func() (io.ReadCloser, error) // the reader's own
+	stop context.CancelFunc
+
+	mu      sync.Mutex
 	current io.ReadCloser // nil: none is left
 }
 
 // next goes on to the next container that has a log.
 func (l *chain) next() error {
-	l.current = nil
+	l.set(nil)
 	for len(l.open) > 0 {
 		open := l.open[0]
 		l.open = l.open[1:]
@@ -186,32 +190,47 @@ func (l *chain) next() error {
 		if err != nil {
 			return err
 		}
-		l.current = text
+		l.set(text)
 		return nil
 	}
 	return nil
 }
 
+func (l *chain) set(text io.ReadCloser) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.current = text
+}
+
+func (l *chain) get() io.ReadCloser {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.current
+}
+
 func (l *chain) Read(p []byte) (int, error) {
 	for {
-		if l.current == nil {
+		current := l.get()
+		if current == nil {
 			return 0, io.EOF
 		}
-		n, err := l.current.Read(p)
+		n, err := current.Read(p)
 		if !errors.Is(err, io.EOF) {
 			return n, err
 		}
-		err = errors.Join(l.current.Close(), l.next())
+		err = errors.Join(current.Close(), l.next())
 		if n > 0 || err != nil {
 			return n, err
 		}
 	}
 }
 
+// Close ends the reading. A log that is being opened meanwhile ends by its context.
 func (l *chain) Close() error {
 	l.stop()
-	if l.current == nil {
+	current := l.get()
+	if current == nil {
 		return nil
 	}
-	return l.current.Close()
+	return current.Close()
 }

@@ -154,6 +154,28 @@ func TestFollowEndsWhenThePodIsGone(t *testing.T) {
 	}
 }
 
+// TestCloseWhileReading closes a log, as a client that goes away makes the HTTP
+// side do, while its reader waits for the next container.
+func TestCloseWhileReading(t *testing.T) {
+	t.Parallel()
+	s := &logServer{pod: podWith(started, waits), text: map[string]string{"git-clone": "c1\n"}}
+	log, err := s.cluster(t).Logs(t.Context(), id, runs.LogOptions{Follow: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := io.ReadAll(log)
+		ended <- err
+	}()
+	if err := log.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err == nil {
+		t.Error("a log that was closed while it was read looks complete")
+	}
+}
+
 func readAll(t *testing.T, log io.ReadCloser, err error) string {
 	t.Helper()
 	if err != nil {

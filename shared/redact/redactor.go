@@ -3,6 +3,8 @@ package redact
 import (
 	"io"
 	"strings"
+	"sync"
+	"sync/atomic"
 )
 
 // Marker stands where a secret was.
@@ -11,23 +13,35 @@ const Marker = "[redacted]"
 // MinLength is the length in bytes from which on a secret is masked.
 const MinLength = 8
 
-// Redactor masks a fixed set of secrets. It is safe for concurrent use.
+// Redactor masks a set of secrets, which may grow. It is safe for concurrent use.
 type Redactor struct {
-	auto *automaton
+	auto atomic.Pointer[automaton]
+
+	mu    sync.Mutex
+	forms map[string]bool // all that is masked
 }
 
 // New is a redactor for secrets. Those that are too short are ignored.
 func New(secrets ...string) *Redactor {
-	seen := make(map[string]bool)
+	r := &Redactor{forms: make(map[string]bool)}
+	r.Add(secrets...)
+	return r
+}
+
+// Add masks more secrets from now on: in every later String, and by writers that
+// are made later.
+func (r *Redactor) Add(secrets ...string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for _, s := range secrets {
 		for _, form := range forms(s) {
 			// A secret that is part of the marker cannot be hidden by it.
 			if len(form) >= MinLength && !strings.Contains(Marker, form) {
-				seen[form] = true
+				r.forms[form] = true
 			}
 		}
 	}
-	return &Redactor{auto: newAutomaton(seen)}
+	r.auto.Store(newAutomaton(r.forms))
 }
 
 // String is s with all secrets masked. A start of a secret at the end of s, as
@@ -42,7 +56,7 @@ func (r *Redactor) String(s string) string {
 
 // Writer masks what passes through to w.
 func (r *Redactor) Writer(w io.Writer) *Writer {
-	return &Writer{auto: r.auto, w: w}
+	return &Writer{auto: r.auto.Load(), w: w}
 }
 
 // String is s with secrets masked; a Redactor is quicker for many strings.

@@ -113,6 +113,20 @@ func TestString(t *testing.T) {
 	}
 }
 
+func TestAddedSecretsAreMaskedFromThenOn(t *testing.T) {
+	t.Parallel()
+	r := redact.New("secret-one")
+	var wg sync.WaitGroup
+	wg.Go(func() { r.Add("secret-two") })
+	wg.Go(func() { _ = r.String("secret-one") })
+	wg.Wait()
+	r.Add("secret-two") // again
+	const want = "[redacted], [redacted] and secret-three"
+	if got := r.String("secret-one, secret-two and secret-three"); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func TestWriterHoldsBackOnlyWhatMayBeASecret(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer

@@ -25,7 +25,29 @@ type Progress struct {
 	Current   string    `json:"current,omitempty"`
 	Message   string    `json:"message,omitempty"`
 	UpdatedAt time.Time `json:"updated_at"`
+	// Nodes is what a cluster's nodes report of themselves while the runner waits
+	// for them.
+	Nodes []Node `json:"nodes,omitempty"`
 }
+
+// Node is one node in a Progress.
+type Node struct {
+	Name    string    `json:"name"`
+	State   NodeState `json:"state"`
+	Message string    `json:"message,omitempty"`
+}
+
+// NodeState is how far a node is on its way into the cluster.
+type NodeState string
+
+// The states of nodes.
+const (
+	NodeWaiting NodeState = "waiting" // has reported nothing yet
+	NodeWorking NodeState = "working" // is being set up, or waits for its turn
+	NodeJoining NodeState = "joining" // is being made a member; one at a time
+	NodeJoined  NodeState = "joined"
+	NodeFailed  NodeState = "failed" // has given up
+)
 
 // Result is result.json and, compact, the termination message.
 type Result struct {

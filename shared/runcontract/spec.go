@@ -37,6 +37,13 @@ type Spec struct {
 	// GraceSeconds is the pod's termination grace period.
 	GraceSeconds int `json:"grace_seconds"`
 
+	// PollIntervalSeconds is how often the runner looks how far a cluster's nodes
+	// are (vanilla_kubeadm); 0 is 20 s.
+	PollIntervalSeconds int `json:"poll_interval_seconds,omitempty"`
+	// ControlPlaneTimeoutSeconds is how long the runner waits for the control
+	// plane, and then again for all of its nodes (vanilla_kubeadm); 0 is 20 min.
+	ControlPlaneTimeoutSeconds int `json:"control_plane_timeout_seconds,omitempty"`
+
 	// Env is added to the environment of Terraform and the AWS SDK. Only the
 	// service's own configuration can set it (emulators, proxies, CA bundles).
 	Env map[string]string `json:"env,omitempty"`

@@ -17,6 +17,7 @@ func spec() runcontract.Spec {
 		Version: runcontract.SpecVersion, ID: "0192a1b2-0000-7000-8000-000000000001", Kind: runcontract.KindProvision,
 		Operation: api.OperationApply, Name: "acme", Environment: "acme", Topology: api.TopologyEKS, Region: "eu-west-1",
 		State: runcontract.State{Bucket: "b", Key: "terraform.tfstate"}, TimeoutSeconds: 60, GraceSeconds: 30,
+		PollIntervalSeconds: 20, ControlPlaneTimeoutSeconds: 1200,
 	}
 }
 

@@ -37,6 +37,6 @@ var sentences = map[runcontract.ErrorCode]string{
 	runcontract.CodeInterrupted:            "the run was interrupted from outside; start it again to resume from the saved state",
 	runcontract.CodeDeadlineExceeded:       "the run took longer than its deadline; start it again to resume from the saved state",
 	runcontract.CodeMemory:                 "the run needed more memory than its container may have; raise the memory limit of the Job",
-	runcontract.CodeStateNotSaved:          "the Terraform state could not be saved to its bucket; the log says where it was rescued to",
+	runcontract.CodeStateNotSaved:          "the Terraform state could not be saved to its bucket; the log says what was created",
 	runcontract.CodeControlPlaneIncomplete: "not every control-plane node joined the cluster in time; start the run again to resume",
 }

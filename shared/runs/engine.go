@@ -143,6 +143,9 @@ func (e *Engine) checkFree(ctx context.Context, environment string) error {
 	return nil
 }
 
+// lookTimeout bounds the look at Kubernetes that a reader of a run waits for.
+const lookTimeout = 5 * time.Second
+
 // Get gives a run as it is now: what Kubernetes shows of a live one is taken
 // into account, and stored. If Kubernetes does not answer, the row is the answer.
 func (e *Engine) Get(ctx context.Context, id ID) (Run, error) {
@@ -150,8 +153,10 @@ func (e *Engine) Get(ctx context.Context, id ID) (Run, error) {
 	if err != nil || run.Status == api.StatusQueued || Final(run.Status) {
 		return run, err
 	}
-	now, err := e.sync(ctx, run, nil, false)
-	if errors.Is(err, ErrKubernetes) {
+	look, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	now, err := e.sync(look, run, nil, false)
+	if errors.Is(err, ErrKubernetes) || err != nil && look.Err() != nil && ctx.Err() == nil {
 		e.cfg.Log.WarnContext(ctx, "run read without a look at Kubernetes", "run_id", id, "error", err)
 		return run, nil
 	}

@@ -26,7 +26,7 @@ func (e *Engine) launchQueued(ctx context.Context, unfinished []Run) {
 			return
 		}
 		slots--
-		err := e.launch(ctx, run)
+		err := e.launchOne(ctx, run)
 		if errors.Is(err, ErrWait) { // its row says so
 			e.cfg.Log.DebugContext(ctx, "run waits for quota", "run_id", run.ID, "error", err)
 			return // what has no room for the first has none for the next
@@ -35,6 +35,14 @@ func (e *Engine) launchQueued(ctx context.Context, unfinished []Run) {
 			e.complain(ctx, run.ID, "run not launched", err)
 		}
 	}
+}
+
+// launchOne launches a run within runTimeout, so that an API server which does not
+// answer stops the engine's loop for no longer than that.
+func (e *Engine) launchOne(ctx context.Context, run Run) error {
+	ctx, cancel := context.WithTimeout(ctx, runTimeout)
+	defer cancel()
+	return e.launch(ctx, run)
 }
 
 // launch makes a queued run's objects and then its row running. Each step may
@@ -67,11 +75,12 @@ func (e *Engine) launch(ctx context.Context, run Run) error {
 	return err
 }
 
-// withdraw deletes a Job that was made for a run which had ended meanwhile. Any
-// other lost race means that somebody else has launched the run.
+// withdraw deletes a Job that was made for a run which had ended meanwhile, while
+// it was queued. Any other lost race means that somebody else has launched the
+// run, and that the Job, even an ended one, is the run's own.
 func (e *Engine) withdraw(ctx context.Context, id ID) error {
 	run, err := e.cfg.Store.Get(ctx, id)
-	if err != nil || !Final(run.Status) {
+	if err != nil || !Final(run.Status) || !run.StartedAt.IsZero() {
 		return err
 	}
 	return e.cfg.Cluster.DeleteJob(ctx, id)

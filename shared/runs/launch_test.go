@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -63,6 +64,79 @@ func (c refusing) EnsureJob(ctx context.Context, run runs.Run, job *batchv1.Job)
 		return nil, *c.err
 	}
 	return c.Cluster.EnsureJob(ctx, run, job)
+}
+
+// slow is a replica that is overtaken before it makes the Job an owner.
+type slow struct {
+	runs.Cluster
+	meanwhile func()
+}
+
+func (c slow) Own(ctx context.Context, run runs.Run, job *batchv1.Job) error {
+	c.meanwhile()
+	return c.Cluster.Own(ctx, run, job)
+}
+
+// TestAnotherReplicasRunKeepsItsJob lets a second replica launch a run and see it
+// end while the first one is still launching it.
+func TestAnotherReplicasRunKeepsItsJob(t *testing.T) {
+	t.Parallel()
+	w := newWorld(runstest.NewStore())
+	var id runs.ID
+	overtaken := false
+	other := w.engine(t)
+	e := w.engine(t, func(c *runs.Config) {
+		c.Cluster = slow{w.cluster, func() {
+			overtaken = true
+			other.Sweep(t.Context())
+			w.cluster.Start(id)
+			w.cluster.Finish(id, 0, succeeded)
+			other.Sweep(t.Context())
+		}}
+	})
+	id = begin(t, e, "acme").ID
+	e.Sweep(t.Context())
+	w.expect(t, id, api.StatusSucceeded)
+	if job := w.cluster.Job(id); !overtaken || job == nil || job.DeletionTimestamp != nil {
+		t.Errorf("overtaken %t; the Job of the run, and with it its log, was deleted: %v", overtaken, job)
+	}
+}
+
+// hung is an API server that takes requests and never answers.
+type hung struct{ runs.Cluster }
+
+func (hung) Observe(ctx context.Context, _ runs.ID) (runs.Observation, error) {
+	<-ctx.Done()
+	return runs.Observation{}, fmt.Errorf("%w: %w", runs.ErrKubernetes, ctx.Err())
+}
+
+func (hung) EnsureConfigMap(ctx context.Context, _ runs.Run, _ map[string]string) error {
+	<-ctx.Done()
+	return fmt.Errorf("%w: %w", runs.ErrKubernetes, ctx.Err())
+}
+
+func TestAnAPIServerThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(runstest.NewStore())
+		live := begin(t, w.engine(t), "live")
+		w.engine(t).Sweep(t.Context())
+		e := w.engine(t, func(c *runs.Config) { c.Cluster = hung{w.cluster} })
+		start := time.Now()
+		if run, err := e.Get(t.Context(), live.ID); err != nil || run.Status != api.StatusRunning {
+			t.Errorf("got %+v, %v, want the row", run, err)
+		}
+		if waited := time.Since(start); waited > 10*time.Second {
+			t.Errorf("a reader waited %s", waited)
+		}
+		queued := begin(t, e, "queued")
+		start = time.Now()
+		e.Sweep(t.Context())
+		if waited := time.Since(start); waited > 2*time.Minute {
+			t.Errorf("a sweep took %s", waited)
+		}
+		w.expect(t, queued.ID, api.StatusQueued)
+	})
 }
 
 func TestRefusedLaunches(t *testing.T) {
@@ -159,7 +233,7 @@ type ending struct {
 func (s ending) Update(ctx context.Context, run runs.Run) (runs.Run, error) {
 	if run.Status == api.StatusRunning {
 		other := run
-		other.Status, other.FinishedAt = api.StatusCancelled, run.UpdatedAt
+		other.Status, other.StartedAt, other.FinishedAt = api.StatusCancelled, time.Time{}, run.UpdatedAt // it was queued
 		if _, err := s.Store.Update(ctx, other); err != nil {
 			s.t.Error(err)
 		}

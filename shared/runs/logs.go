@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/kubeopera/platform/shared/runcontract"
@@ -70,35 +71,50 @@ func (e *Engine) openLog(ctx context.Context, id ID, opts LogOptions) (io.ReadCl
 	return live, err
 }
 
-// awaitedLog is a log that does not exist yet when it is handed out.
+// awaitedLog is a log that does not exist yet when it is handed out. It may be
+// closed while it is being read.
 type awaitedLog struct {
 	open func() (io.ReadCloser, error)
 	stop context.CancelFunc
+
+	mu   sync.Mutex
 	text io.ReadCloser
 }
 
 // Read waits for the log to come to be. A run that ends without one ends it.
 func (l *awaitedLog) Read(p []byte) (int, error) {
-	if l.text == nil {
-		text, err := l.open()
+	text := l.opened()
+	if text == nil {
+		var err error
+		text, err = l.open()
 		if errors.Is(err, ErrNoLogs) {
 			return 0, io.EOF
 		}
 		if err != nil {
 			return 0, err
 		}
+		l.mu.Lock()
 		l.text = text
+		l.mu.Unlock()
 	}
-	return l.text.Read(p)
+	return text.Read(p)
 }
 
-// Close ends the wait or the log.
+func (l *awaitedLog) opened() io.ReadCloser {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text
+}
+
+// Close ends the wait or the log. One that is being opened meanwhile ends by its
+// context.
 func (l *awaitedLog) Close() error {
 	l.stop()
-	if l.text == nil {
+	text := l.opened()
+	if text == nil {
 		return nil
 	}
-	return l.text.Close()
+	return text.Close()
 }
 
 // archived gives an archived log.

@@ -146,9 +146,9 @@ func reported(r runcontract.Result) (runcontract.ErrorCode, string) {
 // exit explains a container that ended without a result.
 func exit(s corev1.ContainerStatus) (runcontract.ErrorCode, string) {
 	t := s.State.Terminated
-	said := t.Message
-	if r, ok := parseResult(said); ok {
-		said = r.Message
+	said, during := t.Message, api.Phase("")
+	if r, ok := parseResult(said); ok { // what it was doing, not why it ended
+		said, during = "", r.Phase
 	}
 	if code, ok := runcontract.ExitCode(t.ExitCode).Code(); ok {
 		return code, sentence(sentences[code], said)
@@ -164,7 +164,14 @@ func exit(s corev1.ContainerStatus) (runcontract.ErrorCode, string) {
 	case t.Reason != "" && t.Reason != "Error":
 		how = fmt.Sprintf("container %s ended with exit code %d (%s)", s.Name, t.ExitCode, t.Reason)
 	}
-	return CodeContainer, sentence(how+"; the run's log may say why", said)
+	if during != "" {
+		how += " in phase " + string(during)
+	}
+	how += "; the run's log may say why"
+	if during == api.PhaseApply {
+		how += ". The state may lack the newest resources, and its lock may still be held"
+	}
+	return CodeContainer, sentence(how, said)
 }
 
 // lost explains a run whose Job or pod is gone without a result.

@@ -90,7 +90,9 @@ func (e *Engine) syncLive(ctx context.Context, unfinished []Run) {
 	if len(live) == 0 {
 		return
 	}
-	outputs, err := e.cfg.Cluster.Outputs(ctx, ids)
+	look, cancel := context.WithTimeout(ctx, runTimeout)
+	outputs, err := e.cfg.Cluster.Outputs(look, ids)
+	cancel()
 	if err != nil {
 		e.complain(ctx, "", "outputs of live runs not read", err)
 	}
@@ -182,6 +184,8 @@ func (e *Engine) orphansDue() bool {
 // sweepOrphans deletes credential Secrets that are old and have no row: a start
 // that ended between the two.
 func (e *Engine) sweepOrphans(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, runTimeout)
+	defer cancel()
 	secrets, err := e.cfg.Cluster.Credentials(ctx)
 	if err != nil {
 		return err

@@ -336,7 +336,12 @@ func TestNext(t *testing.T) {
 		{
 			name: "killed", run: live,
 			seen: Observation{Job: job(batchv1.JobFailed), Pods: pod(corev1.PodFailed, ended(0, ""), ended(137, ""))},
-			want: want{status: api.StatusFailed, phase: api.PhaseStarting, code: CodeContainer, message: []string{"was killed"}},
+			want: want{status: api.StatusFailed, phase: api.PhaseStarting, code: CodeContainer, message: []string{"was killed; the run's log may say why"}},
+		},
+		{
+			name: "killed in the middle of an apply", run: live,
+			seen: Observation{Job: job(batchv1.JobFailed), Pods: pod(corev1.PodFailed, ended(0, ""), ended(137, `{"phase":"apply","message":"applying"}`))},
+			want: want{status: api.StatusFailed, phase: api.PhaseApply, code: CodeContainer, message: []string{"container terraform was killed in phase apply; the run's log may say why. The state may lack the newest resources, and its lock may still be held"}},
 		},
 		{
 			name: "a program that crashed", run: live,

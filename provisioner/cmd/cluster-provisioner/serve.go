@@ -102,7 +102,7 @@ func serve(ctx context.Context, cfg config.Config, log *slog.Logger) (err error)
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewBuildInfoCollector())
-	api, err := httpapi.New(service, edge.Config{Keys: keys, Log: log, Ready: engine.Ready, Registry: registry})
+	api, err := httpapi.New(service, edge.Config{Keys: keys, Log: log, Ready: ready(engine.Ready, log), Registry: registry})
 	if err != nil {
 		return err
 	}
@@ -122,6 +122,25 @@ func serve(ctx context.Context, cfg config.Config, log *slog.Logger) (err error)
 	}
 	log.InfoContext(ctx, "stopped")
 	return nil
+}
+
+// ready says which dependency does not answer. Anybody may ask, and a driver's
+// error holds addresses and names of users, so that only the log has it.
+func ready(check func(context.Context) error, log *slog.Logger) func(context.Context) error {
+	return func(ctx context.Context) error {
+		err := check(ctx)
+		if err == nil {
+			return nil
+		}
+		log.WarnContext(ctx, "not ready", "error", err)
+		switch {
+		case errors.Is(err, runs.ErrDatabase):
+			return errors.New("the database does not answer as it should")
+		case errors.Is(err, runs.ErrKubernetes):
+			return errors.New("the Kubernetes API does not answer as it should")
+		}
+		return errors.New("the service's log says why")
+	}
 }
 
 // kubernetesClient speaks to the cluster where runs live.

@@ -75,6 +75,7 @@ func TestRead(t *testing.T) {
 		{name: "another plugin", env: env("KUBECONFIG_EXEC", "gcloud"), wrong: "KUBECONFIG_EXEC: must be aws or eks-token-helper"},
 		{name: "a pair without a value", env: env("RUNNER_ENV", "X"), wrong: "RUNNER_ENV"},
 		{name: "a key twice", env: env("RUNNER_ENV", "X=1,X=2"), wrong: "once"},
+		{name: "a proxy's password", env: env("RUNNER_ENV", "HTTPS_PROXY=http://u:hunter2@proxy"), wrong: "password"},
 		{name: "an AWS key", env: env("RUNNER_ENV", "AWS_SECRET_ACCESS_KEY=hunter2"), wrong: "auth-service"},
 		{name: "an AWS key for the backend", env: env("RUNNER_BACKEND_CONFIG", "secret_key=hunter2"), wrong: "auth-service"},
 	}
@@ -124,7 +125,7 @@ func TestHelpNamesEveryVariable(t *testing.T) {
 // TestTheLogHoldsNoSecret: the configuration is logged at every start.
 func TestTheLogHoldsNoSecret(t *testing.T) {
 	t.Parallel()
-	c, err := Read(env("DATABASE_URL", "postgres://u:hunter2@db/x", "RUNNER_ENV", "HTTPS_PROXY=http://u:hunter2@proxy", "RUNNER_BACKEND_CONFIG", "use_path_style=true"))
+	c, err := Read(env("DATABASE_URL", "postgres://u:hunter2@db/x", "RUNNER_ENV", "HTTPS_PROXY=http://hunter2.example", "RUNNER_BACKEND_CONFIG", "use_path_style=true"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -138,6 +138,9 @@ func environment(to *map[string]string, text string) error {
 		if slices.Contains([]string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "ACCESS_KEY", "SECRET_KEY", "TOKEN"}, strings.ToUpper(key)) {
 			return errors.New("must not hold AWS keys: credentials come from auth-service")
 		}
+		if u, err := url.Parse(value); err == nil && u.Host != "" && u.User != nil {
+			return errors.New("must not hold a URL with a user or password: the run's ConfigMap shows it")
+		}
 		if _, twice := pairs[key]; twice {
 			return errors.New("must name each key once")
 		}

@@ -15,6 +15,7 @@ import (
 // Codes of the problems that this service answers with, beside those of every service.
 const (
 	codeEnvironmentBusy        = "environment_busy"
+	codeEnvironmentImmutable   = "environment_immutable"
 	codeConflict               = "conflict"
 	codeProvisionNotFound      = "provision_not_found"
 	codeNoLog                  = "no_log"
@@ -53,6 +54,14 @@ func problem(err error) *api.Problem {
 			Status: http.StatusConflict, Code: codeEnvironmentBusy,
 			Detail:   fmt.Sprintf("the environment %s has a live run, %s; wait until it has ended", busy.Environment, busy.Holder),
 			Instance: edge.BasePath + "/provisions/" + string(busy.Holder),
+		}
+	}
+	if immutable, ok := errors.AsType[*provision.ImmutableError](err); ok {
+		return &api.Problem{
+			Status: http.StatusConflict, Code: codeEnvironmentImmutable,
+			Detail: fmt.Sprintf("%s of the environment %s is %s since run %s and cannot change; choose another terraform_environment",
+				immutable.Field, immutable.Environment, immutable.Settled, immutable.Run),
+			Instance: edge.BasePath + "/provisions/" + string(immutable.Run),
 		}
 	}
 	if notReady, ok := errors.AsType[*provision.NotReadyError](err); ok {

@@ -16,6 +16,7 @@ import (
 	"github.com/kubeopera/platform/shared/api"
 	"github.com/kubeopera/platform/shared/cloudcred"
 	"github.com/kubeopera/platform/shared/golden"
+	"github.com/kubeopera/platform/shared/runcontract"
 	"github.com/kubeopera/platform/shared/runs"
 )
 
@@ -112,6 +113,65 @@ func TestABusyEnvironmentNamesItsRun(t *testing.T) {
 	}
 }
 
+func TestAnEnvironmentStaysWhereItWasBuilt(t *testing.T) {
+	t.Parallel()
+	elsewhere := strings.Replace(smallest, "eu-west-1", "us-east-1", 1)
+	otherRange := strings.Replace(smallest, `{`, `{"vpc_cidr":"10.1.0.0/16",`, 1)
+	ended := func(status api.Status, phase api.Phase, code runcontract.ErrorCode) func(*runs.Run) {
+		return func(r *runs.Run) { r.Status, r.Phase, r.ErrorCode = status, phase, string(code) }
+	}
+	cases := []struct {
+		name   string
+		before func(*runs.Run)
+		body   string
+		want   string // the problem's code; empty: accepted
+	}{
+		{"another region", ended(api.StatusSucceeded, api.PhaseDone, ""), elsewhere, codeEnvironmentImmutable},
+		{"another range of the VPC", ended(api.StatusSucceeded, api.PhaseDone, ""), otherRange, codeEnvironmentImmutable},
+		{"the same request", ended(api.StatusSucceeded, api.PhaseDone, ""), smallest, ""},
+		{"after an apply that failed", ended(api.StatusFailed, api.PhaseApply, runcontract.CodeTerraformApply), elsewhere, codeEnvironmentImmutable},
+		{"after a plan that failed", ended(api.StatusFailed, api.PhasePlan, runcontract.CodeTerraformPlan), elsewhere, ""},
+		{"after a run whose end nobody saw", ended(api.StatusFailed, api.PhasePlan, runs.CodeLost), elsewhere, codeEnvironmentImmutable},
+		{"while a run is live", ended(api.StatusRunning, api.PhaseInit, ""), elsewhere, codeEnvironmentImmutable},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			f := setup(t)
+			first := f.start(t, smallest)
+			f.runs.change(c.before)
+			w := f.do(http.MethodPost, "/api/v1/provisions", c.body, nil)
+			if c.want == "" {
+				if w.Code != http.StatusAccepted {
+					t.Errorf("status %d: %s", w.Code, w.Body)
+				}
+				return
+			}
+			p := decode[api.Problem](t, w)
+			if w.Code != http.StatusConflict || p.Code != c.want || p.Instance != "/api/v1/provisions/"+first.ID {
+				t.Errorf("status %d, problem %+v", w.Code, p)
+			}
+		})
+	}
+}
+
+// TestEveryEarlierRunIsLookedAt puts more runs that built nothing than a page
+// holds after the one that did.
+func TestEveryEarlierRunIsLookedAt(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.start(t, smallest)
+	f.runs.change(func(r *runs.Run) { r.Status, r.Phase = api.StatusSucceeded, api.PhaseDone })
+	for range provision.MaxPage {
+		f.start(t, smallest)
+		f.runs.change(func(r *runs.Run) { r.Status, r.Phase = api.StatusFailed, api.PhasePlan })
+	}
+	w := f.do(http.MethodPost, "/api/v1/provisions", strings.Replace(smallest, "eu-west-1", "us-east-1", 1), nil)
+	if p := decode[api.Problem](t, w); p.Code != codeEnvironmentImmutable {
+		t.Errorf("status %d, problem %+v", w.Code, p)
+	}
+}
+
 func TestFailuresOfOthersHaveStableCodes(t *testing.T) {
 	t.Parallel()
 	cases := []struct {
@@ -192,6 +252,7 @@ func TestWhatIsNotThere(t *testing.T) {
 		{"a cursor that is none", "/api/v1/provisions?cursor=abc", http.StatusUnprocessableEntity, "invalid_request"},
 		{"a page too large", "/api/v1/provisions?limit=101", http.StatusUnprocessableEntity, "invalid_request"},
 		{"a status that is none", "/api/v1/provisions?status=done", http.StatusUnprocessableEntity, "invalid_request"},
+		{"an environment that cannot be", "/api/v1/provisions?environment=a%00", http.StatusUnprocessableEntity, "invalid_request"},
 		{"a parameter that is none", "/api/v1/provisions?page=2", http.StatusUnprocessableEntity, "invalid_request"},
 		{"a negative tail", "/api/v1/provisions/" + id + "/logs?tail=-1", http.StatusUnprocessableEntity, "invalid_request"},
 	}

@@ -5,12 +5,15 @@ import (
 	"fmt"
 
 	"github.com/kubeopera/platform/shared/api"
+	"github.com/kubeopera/platform/shared/runs"
 )
 
 // What callers branch on.
 var (
 	// ErrInvalid is a request that breaks the rules; see InvalidError.
 	ErrInvalid = errors.New("the request is not valid")
+	// ErrEnvironmentImmutable is a change that an environment cannot take; see ImmutableError.
+	ErrEnvironmentImmutable = errors.New("the environment cannot change like that")
 	// ErrKubeconfigNotReady is a run that has no kubeconfig yet, or never will; see NotReadyError.
 	ErrKubeconfigNotReady = errors.New("the run has no kubeconfig")
 	// ErrKubeconfigMissing is a run that succeeded and whose kubeconfig is gone
@@ -28,6 +31,20 @@ func (e *InvalidError) Error() string {
 }
 
 func (e *InvalidError) Is(target error) bool { return target == ErrInvalid }
+
+// ImmutableError says what of an environment another run has settled.
+type ImmutableError struct {
+	Environment string
+	Field       string // of the request
+	Settled     string // its value in that run
+	Run         runs.ID
+}
+
+func (e *ImmutableError) Error() string {
+	return fmt.Sprintf("%v: %s of %s is %s since run %s", ErrEnvironmentImmutable, e.Field, e.Environment, e.Settled, e.Run)
+}
+
+func (e *ImmutableError) Is(target error) bool { return target == ErrEnvironmentImmutable }
 
 // NotReadyError says in which status the run is that has no kubeconfig.
 type NotReadyError struct {

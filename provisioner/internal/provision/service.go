@@ -69,12 +69,15 @@ func (s *Service) Check(req api.ProvisionRequest) []api.FieldProblem {
 	return problems
 }
 
-// Start checks a request, resolves its credential once and queues a run. It
-// never waits for Terraform.
+// Start checks a request, by itself and against what its environment already is,
+// resolves its credential once and queues a run. It never waits for Terraform.
 func (s *Service) Start(ctx context.Context, req api.ProvisionRequest, requestedBy string) (api.Provision, error) {
 	in, problems := Validate(req, s.limits)
 	if len(problems) > 0 {
 		return api.Provision{}, &InvalidError{Problems: problems}
+	}
+	if err := s.checkChange(ctx, in); err != nil {
+		return api.Provision{}, fmt.Errorf("start a run: %w", err)
 	}
 	credential, err := s.resolve(ctx, in.CredentialID)
 	if err != nil {
@@ -171,6 +174,9 @@ const MaxPage = 100
 func (s *Service) List(ctx context.Context, page Page) (api.ProvisionList, error) {
 	if page.Cursor != "" && !runID.MatchString(page.Cursor) {
 		return api.ProvisionList{}, &InvalidError{Problems: []api.FieldProblem{{Location: "query.cursor", Message: "must be the next_cursor of a page"}}}
+	}
+	if page.Environment != "" && !label.MatchString(page.Environment) {
+		return api.ProvisionList{}, &InvalidError{Problems: []api.FieldProblem{{Location: "query.environment", Message: "must be the name of an environment: " + labelRule}}}
 	}
 	list, err := s.runs.List(ctx, runs.Filter{
 		Status: page.Status, Environment: page.Environment, Limit: page.Limit + 1, Before: runs.ID(page.Cursor),

@@ -17,8 +17,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
 
@@ -81,6 +83,10 @@ func secretsIn(data []byte) []string {
 	return found
 }
 
+// callTimeout bounds one attempt of a call. The SDK has no bound of its own for an
+// answer that does not come, and all of the runner's calls are small.
+const callTimeout = 30 * time.Second
+
 // Load reads the files. It does not talk to AWS.
 func Load(ctx context.Context, f Files, region string) (aws.Config, error) {
 	for _, path := range []string{f.Config, f.Credentials} {
@@ -95,6 +101,7 @@ func Load(ctx context.Context, f Files, region string) (aws.Config, error) {
 		config.WithSharedConfigProfile(runcontract.CredentialProfile),
 		config.WithRegion(region),
 		config.WithEC2IMDSClientEnableState(imds.ClientDisabled),
+		config.WithHTTPClient(awshttp.NewBuildableClient().WithTimeout(callTimeout)),
 	)
 	if err != nil {
 		return aws.Config{}, fmt.Errorf("read the AWS configuration: %w", err)

@@ -1,13 +1,16 @@
 package awsconfig
 
 import (
+	"encoding/pem"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kubeopera/platform/tfrunner/internal/awsfake"
@@ -45,6 +48,36 @@ func TestLoad_uses_the_files_and_not_the_environment(t *testing.T) {
 	if got.AccessKeyID != "AKIAEXAMPLE" || got.SecretAccessKey != "secret/key+1==" || got.SessionToken != "token==" || cfg.Region != "eu-west-1" {
 		t.Errorf("credential %s of %s, region %s", got.AccessKeyID, got.Source, cfg.Region)
 	}
+}
+
+// TestLoad_bounds_a_call: the SDK itself waits for an answer for ever. The CA bundle
+// that a run may name must still be taken up.
+func TestLoad_bounds_a_call(t *testing.T) {
+	ca := filepath.Join(t.TempDir(), "ca.crt")
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	defer server.Close()
+	bundle := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	if err := os.WriteFile(ca, bundle, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("AWS_CA_BUNDLE", ca)
+	cfg, err := Load(t.Context(), files(t), "eu-west-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, ok := cfg.HTTPClient.(*awshttp.BuildableClient)
+	if !ok || client.GetTimeout() != callTimeout {
+		t.Fatalf("the HTTP client is a %T without our timeout", cfg.HTTPClient)
+	}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		t.Fatalf("the CA bundle is not used: %v", err)
+	}
+	_ = response.Body.Close()
 }
 
 func TestLoad_without_files(t *testing.T) {

@@ -56,18 +56,27 @@ func (r *runner) failed(ctx context.Context, code runcontract.ErrorCode, doing s
 	case ctx.Err() != nil && code != runcontract.CodeKubeconfig:
 		r.interrupted(ctx, f, isTerraform && tf.LockLeft)
 	case isTerraform && tf.Lock != nil:
-		f.Code, f.Lock = runcontract.CodeStateLocked, tf.Lock
+		// Terraform's own words advise to do without a lock.
+		f.Code, f.Lock, f.Diagnostic = runcontract.CodeStateLocked, tf.Lock, nil
 		f.Message = fmt.Sprintf("the Terraform state is locked by %s (lock id %s)", tf.Lock.Who, tf.Lock.ID)
 		if !tf.Lock.Created.IsZero() {
 			f.Message = fmt.Sprintf("the Terraform state is locked by %s since %s (lock id %s)",
 				tf.Lock.Who, tf.Lock.Created.Format("2006-01-02 15:04:05 MST"), tf.Lock.ID)
 		}
+		f.Message += fmt.Sprintf("; wait until that has ended, or, if it is gone for good, delete %s; then start the run again", r.lockObject())
 	case isTerraform && tf.Killed:
 		f.Message = doing + ": the process was killed; the pod may have run out of memory"
+	case isTerraform && tf.LockLeft:
+		f.Message += fmt.Sprintf("; the lock of the state could not be released: delete %s before the run is started again", r.lockObject())
 	case isRefused && code == runcontract.CodeInternal:
 		f.Code, f.Message = runcontract.CodeCredentialRefused, refused.Error()
 	}
 	return f
+}
+
+// lockObject is where S3 keeps the lock of the state.
+func (r *runner) lockObject() string {
+	return r.Spec.State.Key + ".tflock in the bucket " + r.Spec.State.Bucket
 }
 
 // interrupted words a failure that was our own doing.
@@ -82,7 +91,7 @@ func (r *runner) interrupted(ctx context.Context, f *StepError, lockLeft bool) {
 		p := r.tracker.Progress()
 		lock := "and its lock released"
 		if lockLeft {
-			lock = "but its lock could not be released"
+			lock = "but its lock could not be released: delete " + r.lockObject()
 		}
 		f.Message = fmt.Sprintf("%s during the apply after %d of %d changes; the state is saved %s", what, p.Done, p.Total, lock)
 		return

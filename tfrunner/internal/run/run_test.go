@@ -275,7 +275,14 @@ func TestRun_failures(t *testing.T) {
 					Lock: &runcontract.Lock{ID: "7", Who: "nonroot@pod", Created: time.Date(2026, 11, 30, 9, 0, 0, 0, time.UTC)},
 				})
 			},
-			runcontract.CodeStateLocked, api.PhasePlan, "locked by nonroot@pod since 2026-11-30 09:00:00 UTC (lock id 7)", "plan",
+			runcontract.CodeStateLocked, api.PhasePlan, "locked by nonroot@pod since 2026-11-30 09:00:00 UTC (lock id 7); wait until that has ended, or, if it is gone for good, delete k.tflock in the bucket b", "plan",
+		},
+		{
+			"the lock is left by a run that failed by itself",
+			func(w *world, _ *runcontract.Spec) {
+				w.on["apply"] = fail(&terraform.Error{Verb: "apply", Diagnostic: diagnostic, LockLeft: true})
+			},
+			runcontract.CodeTerraformApply, api.PhaseApply, "It broke. Badly.; the lock of the state could not be released: delete k.tflock in the bucket b", "apply",
 		},
 		{
 			"the plan would replace the VPC",

@@ -113,13 +113,20 @@ func TestEnsure_finishes_what_another_run_began_and_weakens_nothing(t *testing.T
 	t.Parallel()
 	fake := awsfake.New(t)
 	const lifecycle = "<LifecycleConfiguration><Rule><ID>ours</ID><Status>Enabled</Status></Rule></LifecycleConfiguration>"
-	fake.AddBucket(name, "eu-west-1", awsfake.Account, map[string]string{"policy": `{"Statement":[]}`, "lifecycle": lifecycle})
+	const tags = "<Tagging><TagSet><Tag><Key>owner</Key><Value>them</Value></Tag></TagSet></Tagging>"
+	const encryption = "<ServerSideEncryptionConfiguration><Rule><ApplyServerSideEncryptionByDefault><SSEAlgorithm>aws:kms</SSEAlgorithm></ApplyServerSideEncryptionByDefault></Rule></ServerSideEncryptionConfiguration>"
+	fake.AddBucket(name, "eu-west-1", awsfake.Account, map[string]string{
+		"policy": `{"Statement":[]}`, "lifecycle": lifecycle, "tagging": tags, "encryption": encryption,
+	})
 	if _, err := Ensure(t.Context(), config(fake, "eu-west-1")); err != nil {
 		t.Fatal(err)
 	}
 	settings := fake.Settings(name)
 	if settings["policy"] != `{"Statement":[]}` || settings["lifecycle"] != lifecycle {
 		t.Errorf("policy %s, lifecycle %s", settings["policy"], settings["lifecycle"])
+	}
+	if settings["tagging"] != tags || settings["encryption"] != encryption {
+		t.Errorf("tags %s, encryption %s", settings["tagging"], settings["encryption"])
 	}
 	if settings["publicAccessBlock"] == "" || settings["versioning"] == "" {
 		t.Errorf("settings %v", settings)

@@ -32,8 +32,9 @@ func (b bucket) hardened(ctx context.Context, client *s3.Client) (done bool, unk
 	return out.Status != "", ""
 }
 
-// harden sets what a bucket with Terraform states needs. It only adds: a policy
-// or life cycle that somebody has set stays.
+// harden sets what a bucket with Terraform states needs. It only adds: tags, a
+// policy, a life cycle, or an encryption with a key of one's own that somebody has
+// set stays.
 func (b bucket) harden(ctx context.Context, client *s3.Client) error {
 	steps := []struct {
 		what string
@@ -84,7 +85,15 @@ func (b bucket) enforceOwnership(ctx context.Context, client *s3.Client) error {
 }
 
 func (b bucket) encrypt(ctx context.Context, client *s3.Client) error {
-	_, err := client.PutBucketEncryption(ctx, &s3.PutBucketEncryptionInput{
+	now, err := client.GetBucketEncryption(ctx, &s3.GetBucketEncryptionInput{Bucket: &b.Bucket, ExpectedBucketOwner: b.owner()})
+	switch {
+	case code(err) == "ServerSideEncryptionConfigurationNotFoundError":
+	case err != nil:
+		return err
+	case now.ServerSideEncryptionConfiguration != nil && len(now.ServerSideEncryptionConfiguration.Rules) > 0:
+		return nil // S3's own default, or a stronger one
+	}
+	_, err = client.PutBucketEncryption(ctx, &s3.PutBucketEncryptionInput{
 		Bucket: &b.Bucket, ExpectedBucketOwner: b.owner(),
 		ServerSideEncryptionConfiguration: &types.ServerSideEncryptionConfiguration{Rules: []types.ServerSideEncryptionRule{
 			{ApplyServerSideEncryptionByDefault: &types.ServerSideEncryptionByDefault{SSEAlgorithm: types.ServerSideEncryptionAes256}},
@@ -97,11 +106,16 @@ func (b bucket) tag(ctx context.Context, client *s3.Client) error {
 	if len(b.Tags) == 0 {
 		return nil
 	}
+	// Putting tags replaces all that there are.
+	_, err := client.GetBucketTagging(ctx, &s3.GetBucketTaggingInput{Bucket: &b.Bucket, ExpectedBucketOwner: b.owner()})
+	if code(err) != "NoSuchTagSet" {
+		return err
+	}
 	var tags []types.Tag
 	for _, key := range slices.Sorted(maps.Keys(b.Tags)) {
 		tags = append(tags, types.Tag{Key: aws.String(key), Value: aws.String(b.Tags[key])})
 	}
-	_, err := client.PutBucketTagging(ctx, &s3.PutBucketTaggingInput{
+	_, err = client.PutBucketTagging(ctx, &s3.PutBucketTaggingInput{
 		Bucket: &b.Bucket, ExpectedBucketOwner: b.owner(),
 		Tagging: &types.Tagging{TagSet: tags},
 	})
