@@ -59,8 +59,9 @@ tidy: ## Tidy every go.mod and go.work
 		for m in $(MODULES); do (cd $$m && GOWORK=off go mod tidy) || exit; done; go work sync || exit; \
 	done # the sync may lift versions, which the second pass takes up
 
-generate: ## Regenerate generated files
-	go generate work
+generate: ## Regenerate the documents that are made from code: OpenAPI, state machine
+	go test ./provisioner/internal/httpapi -run OpenAPI -update
+	go test ./shared/runs -run Diagram -update
 
 golden: ## Rewrite golden files (review the diff like code)
 	go test $(GOLDEN_PKGS) -update

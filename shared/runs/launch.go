@@ -95,6 +95,10 @@ func (e *Engine) refuse(ctx context.Context, run Run, cause error) error {
 		errors.Is(cause, ErrRefused) && c.ErrorCode == string(CodePodRefused) && e.now().Sub(run.UpdatedAt) >= e.cfg.StartDeadline:
 		c.Status, c.ErrorCode = api.StatusFailed, string(CodeLaunch)
 		c.Message = "the run could not be launched: " + cause.Error()
+	case errors.Is(cause, ErrRefused) && c.ErrorCode == string(CodePodRefused):
+		// The row keeps the first refusal's words: it counts from its last change,
+		// and webhooks put a request id into every answer.
+		return cause
 	case errors.Is(cause, ErrRefused):
 		c.ErrorCode = string(CodePodRefused)
 		c.Message = "Kubernetes refuses the run; trying again: " + cause.Error()

@@ -58,7 +58,6 @@ func TestRead(t *testing.T) {
 		{name: "pairs between commas", env: env("RUNNER_ENV", "AWS_ENDPOINT_URL=http://127.0.0.1:4566/?a=b,AWS_CA_BUNDLE=/ca"), got: func(c Config) any { return c.RunnerEnv }, want: map[string]string{"AWS_ENDPOINT_URL": "http://127.0.0.1:4566/?a=b", "AWS_CA_BUNDLE": "/ca"}},
 		{name: "pairs between line breaks", env: env("RUNNER_ENV", "NO_PROXY=a,b\nHTTPS_PROXY=http://proxy\n"), got: func(c Config) any { return c.RunnerEnv }, want: map[string]string{"NO_PROXY": "a,b", "HTTPS_PROXY": "http://proxy"}},
 		{name: "Postgres", env: env("DATABASE_URL", "postgres://u:p@db/x"), got: func(c Config) any { return c.DatabaseURL }, want: redact.Secret("postgres://u:p@db/x")},
-		{name: "a repository over SSH", env: env("MODULES_REPOSITORY_URL", "ssh://git@git.example.com/x.git"), got: func(c Config) any { return c.ModulesRepositoryURL }, want: "ssh://git@git.example.com/x.git"},
 		{name: "debug", env: env("LOG_LEVEL", "DEBUG"), got: func(c Config) any { return c.LogLevel }, want: slog.LevelDebug},
 
 		{name: "nothing at all", env: func(string) string { return "" }, wrong: "MODULES_REPOSITORY_REF is required"},
@@ -75,6 +74,8 @@ func TestRead(t *testing.T) {
 		{name: "another plugin", env: env("KUBECONFIG_EXEC", "gcloud"), wrong: "KUBECONFIG_EXEC: must be aws or eks-token-helper"},
 		{name: "a pair without a value", env: env("RUNNER_ENV", "X"), wrong: "RUNNER_ENV"},
 		{name: "a key twice", env: env("RUNNER_ENV", "X=1,X=2"), wrong: "once"},
+		{name: "a repository without TLS", env: env("MODULES_REPOSITORY_URL", "http://git.example.com/x.git"), wrong: "https"},
+		{name: "a variable of Terraform's own", env: env("RUNNER_ENV", "TF_LOG=trace"), wrong: "TF_LOG"},
 		{name: "a proxy's password", env: env("RUNNER_ENV", "HTTPS_PROXY=http://u:hunter2@proxy"), wrong: "password"},
 		{name: "an AWS key", env: env("RUNNER_ENV", "AWS_SECRET_ACCESS_KEY=hunter2"), wrong: "auth-service"},
 		{name: "an AWS key for the backend", env: env("RUNNER_BACKEND_CONFIG", "secret_key=hunter2"), wrong: "auth-service"},

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/kubeopera/platform/shared/runcontract"
 )
 
 // The functions below set *to from a variable's text. Their errors say what is
@@ -48,13 +50,15 @@ func webURL(to *string, text string) error {
 	return nil
 }
 
-// repositoryURL refuses a password: the URL ends up in a Job's spec.
+// repositoryURL takes https only: whoever can change the modules on their way
+// runs code with the customer's credential. It refuses a password, since the URL
+// ends up in a Job's spec.
 func repositoryURL(to *string, text string) error {
 	u, err := url.Parse(text)
-	if err != nil || !slices.Contains([]string{"https", "http", "ssh", "file"}, u.Scheme) {
-		return errors.New("must be an https, http, ssh or file URL")
+	if err != nil || u.Scheme != "https" || u.Host == "" {
+		return errors.New("must be an https URL")
 	}
-	if _, secret := u.User.Password(); secret || (u.User != nil && u.Scheme != "ssh") {
+	if u.User != nil {
 		return errors.New("must not hold a credential: name a Secret in MODULES_AUTH_SECRET")
 	}
 	*to = text
@@ -137,6 +141,9 @@ func environment(to *map[string]string, text string) error {
 		}
 		if slices.Contains([]string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "ACCESS_KEY", "SECRET_KEY", "TOKEN"}, strings.ToUpper(key)) {
 			return errors.New("must not hold AWS keys: credentials come from auth-service")
+		}
+		if runcontract.ReservedEnv(key) {
+			return fmt.Errorf("must not set %s, which is the runner's or Terraform's own", key)
 		}
 		if u, err := url.Parse(value); err == nil && u.Host != "" && u.User != nil {
 			return errors.New("must not hold a URL with a user or password: the run's ConfigMap shows it")

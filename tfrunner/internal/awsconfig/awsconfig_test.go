@@ -104,6 +104,7 @@ func TestFiles_Secrets(t *testing.T) {
 func TestIdentify(t *testing.T) {
 	tests := []struct {
 		name, caller string
+		role         string // what IAM says of the role; empty: it may not be asked
 		want         Identity
 		refused      bool
 	}{
@@ -116,6 +117,11 @@ func TestIdentify(t *testing.T) {
 			want: Identity{Account: "123456789012", Partition: "aws", ARN: "arn:aws:sts::123456789012:assumed-role/Provisioner/run-1", Principal: "arn:aws:iam::123456789012:role/Provisioner"},
 		},
 		{
+			name: "a role's path, which a session lacks, is IAM's to tell", caller: "arn:aws:sts::123456789012:assumed-role/AWSReservedSSO_Admin/ann",
+			role: "arn:aws:iam::123456789012:role/aws-reserved/sso.amazonaws.com/AWSReservedSSO_Admin",
+			want: Identity{Account: "123456789012", Partition: "aws", ARN: "arn:aws:sts::123456789012:assumed-role/AWSReservedSSO_Admin/ann", Principal: "arn:aws:iam::123456789012:role/aws-reserved/sso.amazonaws.com/AWSReservedSSO_Admin"},
+		},
+		{
 			name: "another partition", caller: "arn:aws-us-gov:sts::123456789012:assumed-role/Provisioner/run-1",
 			want: Identity{Account: "123456789012", Partition: "aws-us-gov", ARN: "arn:aws-us-gov:sts::123456789012:assumed-role/Provisioner/run-1", Principal: "arn:aws-us-gov:iam::123456789012:role/Provisioner"},
 		},
@@ -126,6 +132,7 @@ func TestIdentify(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			fake := awsfake.New(t)
 			fake.SetCaller(tt.caller)
+			fake.SetRole(tt.role)
 			t.Setenv("AWS_ENDPOINT_URL", fake.URL)
 			cfg, err := Load(t.Context(), files(t), "eu-west-1")
 			if err != nil {

@@ -2,12 +2,15 @@ package awsconfig
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/arn"
+	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
+	"github.com/aws/smithy-go"
 )
 
 // Identity is who a credential belongs to.
@@ -30,7 +33,32 @@ func Identify(ctx context.Context, cfg aws.Config) (Identity, error) {
 		}
 		return Identity{}, fmt.Errorf("ask AWS STS for the credential's identity: %w", err)
 	}
-	return identity(aws.ToString(out.Account), aws.ToString(out.Arn))
+	id, err := identity(aws.ToString(out.Account), aws.ToString(out.Arn))
+	if err != nil {
+		return Identity{}, err
+	}
+	return withPath(ctx, cfg, id)
+}
+
+// withPath gives a role that was derived from its session the path that a
+// session's ARN lacks: EKS takes no role without it. Only IAM knows the path; a
+// credential that may not ask keeps the ARN without, which is right for all
+// roles but those with a path, such as single sign-on's.
+func withPath(ctx context.Context, cfg aws.Config, id Identity) (Identity, error) {
+	if id.Principal == id.ARN {
+		return id, nil
+	}
+	role := id.Principal[strings.LastIndexByte(id.Principal, '/')+1:]
+	out, err := iam.NewFromConfig(cfg).GetRole(ctx, &iam.GetRoleInput{RoleName: &role})
+	var answer smithy.APIError
+	switch {
+	case errors.As(err, &answer):
+		return id, nil // it may not ask
+	case err != nil:
+		return Identity{}, fmt.Errorf("ask AWS IAM for the role of the credential: %w", err)
+	}
+	id.Principal = aws.ToString(out.Role.Arn)
+	return id, nil
 }
 
 func identity(account, caller string) (Identity, error) {

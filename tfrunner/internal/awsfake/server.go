@@ -1,6 +1,6 @@
 // Package awsfake is the little of AWS that this module's tests need, over real
 // HTTP: S3 buckets with their settings, objects with conditional writes, and
-// STS's GetCallerIdentity. It is written for the AWS SDK and for Terraform's S3
+// STS's GetCallerIdentity and IAM's GetRole. It is written for the AWS SDK and for Terraform's S3
 // backend with path-style addresses. Signatures are not checked.
 package awsfake
 
@@ -32,6 +32,7 @@ type Server struct {
 	mu         sync.Mutex
 	fault      Fault
 	callerARN  string
+	roleARN    string
 	region     string // of new buckets without location
 	buckets    map[string]*bucket
 	operations []string
@@ -75,6 +76,13 @@ func (s *Server) SetCaller(arn string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.callerARN = arn
+}
+
+// SetRole sets the ARN that IAM's GetRole gives; without one it may not be asked.
+func (s *Server) SetRole(arn string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.roleARN = arn
 }
 
 // AddBucket puts a bucket there that nobody asked the fake for.
@@ -131,8 +139,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return // the client is gone
 	}
 	req := request{w: w, r: r, body: body}
-	if strings.Contains(r.Header.Get("Authorization"), "/sts/") {
-		s.serveSTS(req)
+	if scope := r.Header.Get("Authorization"); strings.Contains(scope, "/sts/") || strings.Contains(scope, "/iam/") {
+		s.serveIdentity(req)
 		return
 	}
 	name, key, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
@@ -168,7 +176,7 @@ func (s *Server) failed(req request) bool {
 	return true
 }
 
-func (s *Server) serveSTS(req request) {
+func (s *Server) serveIdentity(req request) {
 	values, err := url.ParseQuery(string(req.body))
 	if err != nil {
 		req.fail(http.StatusBadRequest, "MalformedQueryString", err.Error())
@@ -184,6 +192,15 @@ func (s *Server) serveSTS(req request) {
 			req.write("<ErrorResponse><Error><Type>Sender</Type><Code>%s</Code><Message>a fault of the test</Message></Error><RequestId>1</RequestId></ErrorResponse>", code)
 			return
 		}
+	}
+	if req.operation == "GetRole" {
+		if s.roleARN == "" {
+			req.w.WriteHeader(http.StatusForbidden)
+			req.write("<ErrorResponse><Error><Type>Sender</Type><Code>AccessDenied</Code><Message>not authorized to perform iam:GetRole</Message></Error><RequestId>1</RequestId></ErrorResponse>")
+			return
+		}
+		req.write(`<GetRoleResponse xmlns="https://iam.amazonaws.com/doc/2010-05-08/"><GetRoleResult><Role><Arn>%s</Arn><Path>/</Path><RoleName>x</RoleName><RoleId>AROAEXAMPLE</RoleId><CreateDate>2026-01-01T00:00:00Z</CreateDate></Role></GetRoleResult><ResponseMetadata><RequestId>1</RequestId></ResponseMetadata></GetRoleResponse>`, s.roleARN)
+		return
 	}
 	req.write(`<GetCallerIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><GetCallerIdentityResult><Arn>%s</Arn><UserId>AIDAEXAMPLE</UserId><Account>%s</Account></GetCallerIdentityResult><ResponseMetadata><RequestId>1</RequestId></ResponseMetadata></GetCallerIdentityResponse>`, s.callerARN, Account)
 }

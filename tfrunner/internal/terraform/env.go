@@ -5,9 +5,10 @@ import (
 	"maps"
 	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/hashicorp/terraform-exec/tfexec"
+
+	"github.com/kubeopera/platform/shared/runcontract"
 )
 
 // inherited are the variables that Terraform gets from this process.
@@ -36,18 +37,6 @@ func Env(getenv func(string) string, spec, credential map[string]string) map[str
 	return env
 }
 
-// reserved is what a run spec must not set: it would replace the credential,
-// or the programs that run with it.
-func reserved(key string) bool {
-	switch key {
-	case "PATH", "HOME", "CHECKPOINT_DISABLE",
-		"AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE",
-		"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_EC2_METADATA_DISABLED":
-		return true
-	}
-	return strings.HasPrefix(key, "LD_")
-}
-
 // CheckEnv says what is wrong with the environment of a run spec.
 func CheckEnv(spec map[string]string) error {
 	name := regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
@@ -56,7 +45,7 @@ func CheckEnv(spec map[string]string) error {
 		switch {
 		case !name.MatchString(key):
 			return fmt.Errorf("%q is no name of an environment variable", key)
-		case reserved(key) || slices.Contains(managed, key):
+		case runcontract.ReservedEnv(key) || slices.Contains(managed, key):
 			return fmt.Errorf("the environment variable %s cannot be set", key)
 		}
 	}
