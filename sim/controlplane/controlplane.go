@@ -86,7 +86,7 @@ func Start(ctx context.Context, config Config) (*ControlPlane, error) {
 	if err := c.start(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("start control plane: %w", err), c.Stop(context.WithoutCancel(ctx)))
 	}
-	config.Log.InfoContext(ctx, "control plane started", "url", c.URL(), "took", time.Since(started).Round(time.Millisecond))
+	config.Log.DebugContext(ctx, "control plane started", "url", c.URL(), "took", time.Since(started).Round(time.Millisecond))
 	return c, nil
 }
 

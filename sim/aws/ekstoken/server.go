@@ -137,7 +137,7 @@ func (s *Server) review(w http.ResponseWriter, r *http.Request) {
 	out.Status, err = s.authenticate(in.Spec.Token, clusters)
 	if err != nil {
 		// Not told to the caller, as at AWS, but in the log: somebody will wonder.
-		s.cfg.Log.InfoContext(r.Context(), "token refused", "error", err)
+		s.cfg.Log.DebugContext(r.Context(), "token refused", "error", err)
 		out.Status.Error = "token refused"
 	}
 	w.Header().Set("Content-Type", "application/json")

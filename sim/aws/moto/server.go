@@ -81,7 +81,7 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 		_ = s.Close()
 		return nil, fmt.Errorf("%w (its output is in %s)", err, cfg.LogFile)
 	}
-	cfg.Log.InfoContext(ctx, "moto answers", "url", s.url.String(), "pid", cmd.Process.Pid)
+	cfg.Log.DebugContext(ctx, "moto answers", "url", s.url.String(), "pid", cmd.Process.Pid)
 	return s, nil
 }
 

@@ -69,15 +69,11 @@ func start(ctx context.Context, env environment, verbose bool) (*sim.Simulator, 
 	if err != nil {
 		return nil, running{}, err
 	}
-	level := slog.LevelInfo
-	if verbose {
-		level = slog.LevelDebug
-	}
 	fmt.Fprintln(env.stdout, "starting the simulator (logs in .sim) ...")
 	s, err := sim.Start(ctx, sim.Config{
 		Root: root, Bin: filepath.Join(root, "bin"), Dir: dir, Assets: assets, Cache: cache,
 		Getenv: env.getenv,
-		Log:    slog.New(slog.NewTextHandler(env.stderr, &slog.HandlerOptions{Level: level})),
+		Log:    slog.New(slog.NewTextHandler(env.stderr, logOptions(verbose))),
 	})
 	if err != nil {
 		return nil, running{}, err
@@ -91,6 +87,19 @@ func start(ctx context.Context, env environment, verbose bool) (*sim.Simulator, 
 		return nil, running{}, errors.Join(err, s.Stop(context.WithoutCancel(ctx)))
 	}
 	return s, here, nil
+}
+
+// logOptions leaves time and level to who wants to see everything.
+func logOptions(verbose bool) *slog.HandlerOptions {
+	if verbose {
+		return &slog.HandlerOptions{Level: slog.LevelDebug}
+	}
+	return &slog.HandlerOptions{ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
+		if len(groups) == 0 && (a.Key == slog.TimeKey || a.Key == slog.LevelKey && a.Value.Any() == slog.LevelInfo) {
+			return slog.Attr{}
+		}
+		return a
+	}}
 }
 
 // find gives the simulator that is up in dir, if there is one.
