@@ -89,13 +89,12 @@ type Simulator struct {
 // Start brings up everything and returns once the service is ready. It must run
 // inside sandbox.Enter. What started is stopped again if something does not.
 func Start(ctx context.Context, config Config) (_ *Simulator, err error) {
-	if err := os.RemoveAll(config.Dir); err != nil {
-		return nil, err
-	}
-	if err := os.MkdirAll(config.Dir, 0o755); err != nil {
+	held, err := claim(config.Dir)
+	if err != nil {
 		return nil, err
 	}
 	s := &Simulator{log: config.Log}
+	s.onStop(func(context.Context) error { return held.Close() })
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Stop(context.WithoutCancel(ctx)))

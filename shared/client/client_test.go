@@ -103,6 +103,10 @@ func TestRequestsAndAnswers(t *testing.T) {
 			b, err := c.Kubeconfig(ctx, "run-1")
 			return string(b), err
 		}, "GET /base/api/v1/provisions/run-1/kubeconfig application/yaml", "", "apiVersion: v1\n", "apiVersion: v1\n"},
+		{"internal kubeconfig", func(ctx context.Context, c *client.Provisioner) (any, error) {
+			b, err := c.InternalKubeconfig(ctx, "run-1")
+			return string(b), err
+		}, "GET /base/api/v1/provisions/run-1/kubeconfig?endpoint=internal application/yaml", "", "apiVersion: v1\n", "apiVersion: v1\n"},
 		{"logs", func(ctx context.Context, c *client.Provisioner) (any, error) {
 			return readLogs(ctx, c, client.LogOptions{})
 		}, "GET /base/api/v1/provisions/run-1/logs text/plain", "", "one\ntwo\n", "one\ntwo\n"},

@@ -111,10 +111,20 @@ func (c *Provisioner) Logs(ctx context.Context, id string, o LogOptions) (io.Rea
 	return log, nil
 }
 
-// Kubeconfig is the kubeconfig of the cluster that a run has built. It holds a
-// credential.
+// Kubeconfig is the kubeconfig of the cluster that a run has built, for its public
+// endpoint if it has one. It holds a credential.
 func (c *Provisioner) Kubeconfig(ctx context.Context, id string) ([]byte, error) {
-	data, _, err := c.service.bytes(ctx, request{method: http.MethodGet, path: []string{"provisions", id, "kubeconfig"}, accept: "application/yaml"})
+	return c.kubeconfig(ctx, id, nil)
+}
+
+// InternalKubeconfig is the kubeconfig for the endpoint inside the cluster's
+// network, of a cluster that has such a one.
+func (c *Provisioner) InternalKubeconfig(ctx context.Context, id string) ([]byte, error) {
+	return c.kubeconfig(ctx, id, url.Values{"endpoint": {"internal"}})
+}
+
+func (c *Provisioner) kubeconfig(ctx context.Context, id string, query url.Values) ([]byte, error) {
+	data, _, err := c.service.bytes(ctx, request{method: http.MethodGet, path: []string{"provisions", id, "kubeconfig"}, query: query, accept: "application/yaml"})
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig of provision %s: %w", id, err)
 	}

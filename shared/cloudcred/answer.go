@@ -67,7 +67,7 @@ func answer(id string, status int, body []byte) (Credential, error) {
 		key.ExpiresAt = w.AccessKey.ExpiresAt.UTC()
 	}
 	if err := key.Validate(); err != nil {
-		return bad(strings.ReplaceAll(err.Error(), "\n", "; "))
+		return Credential{}, fmt.Errorf("credential %s: %w: %s; store it anew in auth-service", id, ErrInvalid, strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
 	return Credential{ID: w.ID, Name: w.Name, Kind: w.Kind, AccessKey: &key}, nil
 }

@@ -23,6 +23,8 @@ var (
 	ErrUnavailable = errors.New("auth-service is unavailable")
 	// ErrUnsupported: the credential's kind cannot be used; take another one.
 	ErrUnsupported = errors.New("credential kind is not supported")
+	// ErrInvalid means that the stored credential cannot be one of AWS's.
+	ErrInvalid = errors.New("credential is not valid")
 )
 
 const (

@@ -4,6 +4,6 @@
 // A Client resolves a credential's id. The contract with auth-service is
 // docs/api/auth-service.yaml; package cloudcredtest checks that a server keeps
 // it. Errors tell apart what a caller must do about them: ErrNotFound,
-// ErrForbidden, ErrUnavailable, ErrUnsupported. Neither errors nor anything that
+// ErrForbidden, ErrUnavailable, ErrUnsupported, ErrInvalid. Neither errors nor anything that
 // is printed holds a secret.
 package cloudcred

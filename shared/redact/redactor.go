@@ -33,6 +33,7 @@ func New(secrets ...string) *Redactor {
 func (r *Redactor) Add(secrets ...string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	known := len(r.forms)
 	for _, s := range secrets {
 		for _, form := range forms(s) {
 			// A secret that is part of the marker cannot be hidden by it.
@@ -41,7 +42,9 @@ func (r *Redactor) Add(secrets ...string) {
 			}
 		}
 	}
-	r.auto.Store(newAutomaton(r.forms))
+	if r.auto.Load() == nil || len(r.forms) > known {
+		r.auto.Store(newAutomaton(r.forms))
+	}
 }
 
 // String is s with all secrets masked. A start of a secret at the end of s, as

@@ -38,7 +38,11 @@ type Config struct {
 	RunTimeout        time.Duration
 	GracePeriod       time.Duration
 	StartDeadline     time.Duration
-	SweepInterval     time.Duration
+	// ControlPlaneTimeout and ControlPlanePollInterval are for nodes that
+	// bootstrap themselves.
+	ControlPlaneTimeout      time.Duration
+	ControlPlanePollInterval time.Duration
+	SweepInterval            time.Duration
 	// CredentialOrphanAge is when a credential Secret without a run is swept. It
 	// is longer than a start takes: the Secret comes before the row.
 	CredentialOrphanAge time.Duration
@@ -97,6 +101,8 @@ func (c Config) LogValue() slog.Value {
 		slog.String("run_timeout", c.RunTimeout.String()),
 		slog.String("grace_period", c.GracePeriod.String()),
 		slog.String("start_deadline", c.StartDeadline.String()),
+		slog.String("control_plane_timeout", c.ControlPlaneTimeout.String()),
+		slog.String("control_plane_poll_interval", c.ControlPlanePollInterval.String()),
 		slog.String("sweep_interval", c.SweepInterval.String()),
 		slog.String("credential_orphan_age", c.CredentialOrphanAge.String()),
 		slog.Any("runner_env", slices.Sorted(maps.Keys(c.RunnerEnv))),

@@ -38,7 +38,7 @@ func TestDefaults(t *testing.T) {
 		AuthServiceURL: "http://auth-service", AuthServiceAPIKeyFile: "/key", Namespace: "kubeopera-provisioning",
 		ModulesRepositoryURL: "https://git.example.com/gitops-iac.git", ModulesRepositoryRef: "v1.2.3",
 		ReservedEnvironments: []string{"development", "staging", "production"}, MaxWorkers: 100, KubeconfigExec: "aws",
-		MaxConcurrentRuns: 5, RunTimeout: 90 * time.Minute, GracePeriod: 20 * time.Minute, StartDeadline: 10 * time.Minute, SweepInterval: 2 * time.Second, CredentialOrphanAge: 10 * time.Minute,
+		MaxConcurrentRuns: 5, RunTimeout: 90 * time.Minute, GracePeriod: 20 * time.Minute, StartDeadline: 10 * time.Minute, ControlPlaneTimeout: 20 * time.Minute, ControlPlanePollInterval: 20 * time.Second, SweepInterval: 2 * time.Second, CredentialOrphanAge: 10 * time.Minute,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

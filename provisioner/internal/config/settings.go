@@ -81,6 +81,12 @@ func settings() []setting {
 		{name: "GRACE_PERIOD", fallback: "20m", help: "how long an interrupted Terraform may take to save its state", set: func(c *Config, v string) error {
 			return duration(&c.GracePeriod, v)
 		}},
+		{name: "CONTROL_PLANE_TIMEOUT", fallback: "20m", help: "how long the nodes of vanilla_kubeadm may take for the first kubeconfig, and again for the rest to join", set: func(c *Config, v string) error {
+			return duration(&c.ControlPlaneTimeout, v)
+		}},
+		{name: "CONTROL_PLANE_POLL_INTERVAL", fallback: "20s", help: "how often a run asks what the nodes of vanilla_kubeadm have published", set: func(c *Config, v string) error {
+			return duration(&c.ControlPlanePollInterval, v)
+		}},
 		{name: "START_DEADLINE", fallback: "10m", help: "how long a run's pod may take to start", set: func(c *Config, v string) error {
 			return duration(&c.StartDeadline, v)
 		}},

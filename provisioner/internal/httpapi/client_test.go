@@ -43,6 +43,10 @@ func TestTheClientSpeaksThisAPI(t *testing.T) {
 	if kubeconfig, err := c.Kubeconfig(ctx, run.ID); err != nil || string(kubeconfig) != "apiVersion: v1\n" {
 		t.Errorf("kubeconfig: %q, %v", kubeconfig, err)
 	}
+	f.runs.internal[runs.ID(run.ID)] = "kind: Config\n"
+	if kubeconfig, err := c.InternalKubeconfig(ctx, run.ID); err != nil || string(kubeconfig) != "kind: Config\n" {
+		t.Errorf("internal kubeconfig: %q, %v", kubeconfig, err)
+	}
 	log, err := c.Logs(ctx, run.ID, client.LogOptions{Follow: true, Tail: 1})
 	if err != nil {
 		t.Fatal(err)

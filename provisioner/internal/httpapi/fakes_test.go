@@ -24,6 +24,7 @@ import (
 	"github.com/kubeopera/platform/shared/api"
 	"github.com/kubeopera/platform/shared/cloudcred"
 	edge "github.com/kubeopera/platform/shared/httpapi"
+	"github.com/kubeopera/platform/shared/runcontract"
 	"github.com/kubeopera/platform/shared/runs"
 )
 
@@ -36,12 +37,14 @@ const (
 
 // fakeRuns is a run engine without Kubernetes: runs stay as they are put.
 type fakeRuns struct {
-	mu      sync.Mutex
-	runs    []runs.Run // oldest first
-	started []runs.NewRun
-	outputs map[runs.ID]string
-	logs    map[runs.ID]string
-	fail    error // of every call, if set
+	mu       sync.Mutex
+	runs     []runs.Run // oldest first
+	started  []runs.NewRun
+	outputs  map[runs.ID]string // kubeconfigs
+	internal map[runs.ID]string // kubeconfigs for internal endpoints
+	logs     map[runs.ID]string
+	follows  bool  // what the last call of Logs asked for
+	fail     error // of every call, if set
 }
 
 func (f *fakeRuns) Start(_ context.Context, n runs.NewRun) (runs.Run, error) {
@@ -99,6 +102,7 @@ func (f *fakeRuns) Logs(_ context.Context, id runs.ID, opts runs.LogOptions) (io
 	if _, err := f.Get(context.Background(), id); err != nil {
 		return nil, err
 	}
+	f.follows = opts.Follow
 	text, ok := f.logs[id]
 	if !ok {
 		return nil, runs.ErrNoLogs
@@ -109,8 +113,12 @@ func (f *fakeRuns) Logs(_ context.Context, id runs.ID, opts runs.LogOptions) (io
 	return io.NopCloser(strings.NewReader(text)), nil
 }
 
-func (f *fakeRuns) Output(_ context.Context, id runs.ID, _ string) ([]byte, error) {
-	if text, ok := f.outputs[id]; ok {
+func (f *fakeRuns) Output(_ context.Context, id runs.ID, key string) ([]byte, error) {
+	of := f.outputs
+	if key == runcontract.KeyKubeconfigInternal {
+		of = f.internal
+	}
+	if text, ok := of[id]; ok {
 		return []byte(text), nil
 	}
 	return nil, runs.ErrNotFound
@@ -149,7 +157,7 @@ type fixture struct {
 
 func setup(tb testing.TB) fixture {
 	tb.Helper()
-	f := fixture{runs: &fakeRuns{outputs: map[runs.ID]string{}, logs: map[runs.ID]string{}}, credentials: &fakeCredentials{}}
+	f := fixture{runs: &fakeRuns{outputs: map[runs.ID]string{}, internal: map[runs.ID]string{}, logs: map[runs.ID]string{}}, credentials: &fakeCredentials{}}
 	service, err := provision.New(provision.Config{
 		Runs: f.runs, Credentials: f.credentials,
 		Limits: provision.Limits{

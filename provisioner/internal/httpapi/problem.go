@@ -21,6 +21,7 @@ const (
 	codeNoLog                  = "no_log"
 	codeKubeconfigNotReady     = "kubeconfig_not_ready"
 	codeKubeconfigMissing      = "kubeconfig_missing"
+	codeNoInternalEndpoint     = "no_internal_endpoint"
 	codeAuthServiceForbidden   = "auth_service_forbidden"
 	codeAuthServiceUnavailable = "auth_service_unavailable"
 	codeKubernetesUnavailable  = "kubernetes_unavailable"
@@ -36,6 +37,7 @@ var sentinels = []struct {
 }{
 	{runs.ErrConflict, http.StatusConflict, codeConflict, "the run's state does not allow that"},
 	{provision.ErrKubeconfigMissing, http.StatusNotFound, codeKubeconfigMissing, "the run succeeded, but its kubeconfig is no longer in the cluster; start a run with the same inputs to publish it again"},
+	{provision.ErrNoInternalEndpoint, http.StatusNotFound, codeNoInternalEndpoint, "the cluster has one endpoint for all; leave out endpoint"},
 	{runs.ErrNotFound, http.StatusNotFound, codeProvisionNotFound, "there is no run of that id"},
 	{runs.ErrNoLogs, http.StatusNotFound, codeNoLog, "the run has no log, or none yet; follow=true waits for it"},
 	{cloudcred.ErrForbidden, http.StatusBadGateway, codeAuthServiceForbidden, "auth-service refuses this service's key, so no credential can be resolved; an operator has to renew the key"},

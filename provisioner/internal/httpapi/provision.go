@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -104,6 +105,12 @@ type logsInput struct {
 	Tail   int    `query:"tail" minimum:"1" maximum:"1000000" doc:"Only so many of the last lines"`
 }
 
+// Resolve keeps a HEAD, whose answer has no body, from waiting for the end of the run.
+func (i *logsInput) Resolve(ctx huma.Context) []error {
+	i.Follow = i.Follow && ctx.Method() != http.MethodHead
+	return nil
+}
+
 func (h handlers) logs(ctx context.Context, in *logsInput) (*huma.StreamResponse, error) {
 	log, err := h.service.Logs(ctx, in.ID, runs.LogOptions{Follow: in.Follow, Tail: in.Tail})
 	if err != nil {
@@ -112,14 +119,19 @@ func (h handlers) logs(ctx context.Context, in *logsInput) (*huma.StreamResponse
 	return edge.Stream(log, "text/plain; charset=utf-8"), nil
 }
 
+type kubeconfigInput struct {
+	ID       string `path:"id" doc:"Id of the run"`
+	Endpoint string `query:"endpoint" enum:"internal" doc:"internal: for the address inside the cluster's network, where there are two; default: the public address, if there is one"`
+}
+
 type kubeconfigOutput struct {
 	ContentType  string `header:"Content-Type"`
 	CacheControl string `header:"Cache-Control"`
 	Body         []byte
 }
 
-func (h handlers) kubeconfig(ctx context.Context, in *runInput) (*kubeconfigOutput, error) {
-	kubeconfig, err := h.service.Kubeconfig(ctx, in.ID)
+func (h handlers) kubeconfig(ctx context.Context, in *kubeconfigInput) (*kubeconfigOutput, error) {
+	kubeconfig, err := h.service.Kubeconfig(ctx, in.ID, provision.Endpoint(in.Endpoint))
 	if err != nil {
 		return nil, err
 	}

@@ -183,6 +183,7 @@ func TestFailuresOfOthersHaveStableCodes(t *testing.T) {
 		{"auth-service is down", func(f fixture) { f.credentials.fail = fmt.Errorf("get: %w", cloudcred.ErrUnavailable) }, http.StatusBadGateway, codeAuthServiceUnavailable},
 		{"auth-service refuses our key", func(f fixture) { f.credentials.fail = fmt.Errorf("get: %w", cloudcred.ErrForbidden) }, http.StatusBadGateway, codeAuthServiceForbidden},
 		{"a kind of credential that does not work yet", func(f fixture) { f.credentials.fail = cloudcred.ErrUnsupported }, http.StatusUnprocessableEntity, "invalid_request"},
+		{"a credential that AWS could not take", func(f fixture) { f.credentials.fail = cloudcred.ErrInvalid }, http.StatusUnprocessableEntity, "invalid_request"},
 		{"a session that ends during the run", func(f fixture) { f.credentials.ends = time.Date(2026, 11, 30, 10, 0, 0, 0, time.UTC) }, http.StatusUnprocessableEntity, "invalid_request"},
 		{"a session that lasts", func(f fixture) { f.credentials.ends = time.Date(2026, 11, 30, 11, 0, 0, 0, time.UTC) }, http.StatusAccepted, ""},
 		{"Kubernetes is down", func(f fixture) { f.runs.fail = fmt.Errorf("start: %w", runs.ErrKubernetes) }, http.StatusServiceUnavailable, codeKubernetesUnavailable},
@@ -295,6 +296,64 @@ func TestKubeconfig(t *testing.T) {
 	}
 }
 
+func TestKubeconfigOfAnIncompleteControlPlane(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	id := f.start(t, smallest).ID
+	path := "/api/v1/provisions/" + id + "/kubeconfig"
+	f.runs.change(func(r *runs.Run) {
+		r.Status, r.ErrorCode = api.StatusFailed, string(runcontract.CodeControlPlaneIncomplete)
+	})
+	w := f.do(http.MethodGet, path, "", nil)
+	if p := decode[api.Problem](t, w); w.Code != http.StatusConflict || p.Code != codeKubeconfigNotReady {
+		t.Errorf("before one is published: status %d, problem %+v", w.Code, p)
+	}
+	f.runs.outputs[runs.ID(id)] = "kind: Config\n"
+	if w := f.do(http.MethodGet, path, "", nil); w.Code != http.StatusOK || w.Body.String() != "kind: Config\n" {
+		t.Errorf("status %d, body %q", w.Code, w.Body)
+	}
+	f.runs.change(func(r *runs.Run) { r.ErrorCode = string(runcontract.CodeTerraformApply) })
+	if w := f.do(http.MethodGet, path, "", nil); w.Code != http.StatusConflict {
+		t.Errorf("of another failure: status %d", w.Code)
+	}
+}
+
+func TestKubeconfigForTheInternalEndpoint(t *testing.T) {
+	t.Parallel()
+	private := strings.Replace(smallest, `{`, `{"api_access":"private",`, 1)
+	cases := []struct {
+		name, body, internal, query string
+		status                      int
+		want                        string // body, or the problem's code
+	}{
+		{"two endpoints, the default", smallest, "internal", "", http.StatusOK, "default"},
+		{"two endpoints, the internal one", smallest, "internal", "?endpoint=internal", http.StatusOK, "internal"},
+		{"one endpoint for all", smallest, "", "?endpoint=internal", http.StatusNotFound, codeNoInternalEndpoint},
+		{"one endpoint, which is internal", private, "", "?endpoint=internal", http.StatusOK, "default"},
+		{"an endpoint that is none", smallest, "internal", "?endpoint=external", http.StatusUnprocessableEntity, "invalid_request"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			f := setup(t)
+			id := f.start(t, c.body).ID
+			f.runs.change(func(r *runs.Run) { r.Status = api.StatusSucceeded })
+			f.runs.outputs[runs.ID(id)] = "default"
+			if c.internal != "" {
+				f.runs.internal[runs.ID(id)] = c.internal
+			}
+			w := f.do(http.MethodGet, "/api/v1/provisions/"+id+"/kubeconfig"+c.query, "", nil)
+			got := w.Body.String()
+			if c.status != http.StatusOK {
+				got = decode[api.Problem](t, w).Code
+			}
+			if w.Code != c.status || got != c.want {
+				t.Errorf("status %d, %q, want %d, %q", w.Code, got, c.status, c.want)
+			}
+		})
+	}
+}
+
 func TestLogs(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -305,6 +364,12 @@ func TestLogs(t *testing.T) {
 		if w.Code != http.StatusOK || w.Body.String() != want || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/plain") {
 			t.Errorf("logs%s: status %d, headers %v, body %q, want %q", query, w.Code, w.Header(), w.Body, want)
 		}
+		if follows := strings.Contains(query, "follow"); f.runs.follows != follows {
+			t.Errorf("logs%s: follow is %t", query, f.runs.follows)
+		}
+	}
+	if f.do(http.MethodHead, "/api/v1/provisions/"+id+"/logs?follow=true", "", nil); f.runs.follows {
+		t.Error("HEAD waits for the end of the log")
 	}
 }
 

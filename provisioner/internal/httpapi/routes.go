@@ -37,7 +37,7 @@ func routes(api huma.API, h handlers) {
 		problems(http.StatusNotFound)), h.get)
 	huma.Register(api, op("get-provision-logs", http.MethodGet, "/provisions/{id}/logs", "Log of a run, from its pod or from what was kept of it",
 		answers("text/plain"), problems(http.StatusNotFound)), h.logs)
-	huma.Register(api, op("get-provision-kubeconfig", http.MethodGet, "/provisions/{id}/kubeconfig", "Kubeconfig of the cluster that a run built, once it has succeeded",
+	huma.Register(api, op("get-provision-kubeconfig", http.MethodGet, "/provisions/{id}/kubeconfig", "Kubeconfig of the cluster that a run built, once it has succeeded, or failed with control_plane_incomplete",
 		answers("application/yaml"), problems(http.StatusNotFound, http.StatusConflict)), h.kubeconfig)
 }
 

@@ -30,6 +30,10 @@ type Config struct {
 	Timeout       time.Duration
 	GracePeriod   time.Duration
 	StartDeadline time.Duration
+	// ControlPlaneTimeout and ControlPlanePollInterval are for nodes that
+	// bootstrap themselves.
+	ControlPlaneTimeout      time.Duration
+	ControlPlanePollInterval time.Duration
 	// KubeconfigExec is the command of the exec plugin in EKS kubeconfigs.
 	KubeconfigExec string
 	// Env and BackendConfig point Terraform and the AWS SDK elsewhere: at
@@ -114,9 +118,11 @@ func spec(cfg Config, run runs.Run, in provision.Inputs) runcontract.Spec {
 			Key:           provision.StateKey,
 			BackendConfig: cfg.BackendConfig,
 		},
-		Tags:           tags,
-		TimeoutSeconds: int(cfg.Timeout.Seconds()),
-		GraceSeconds:   int(cfg.GracePeriod.Seconds()),
-		Env:            cfg.Env,
+		Tags:                       tags,
+		PollIntervalSeconds:        int(cfg.ControlPlanePollInterval.Seconds()),
+		ControlPlaneTimeoutSeconds: int(cfg.ControlPlaneTimeout.Seconds()),
+		TimeoutSeconds:             int(cfg.Timeout.Seconds()),
+		GraceSeconds:               int(cfg.GracePeriod.Seconds()),
+		Env:                        cfg.Env,
 	}
 }

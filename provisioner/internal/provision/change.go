@@ -3,6 +3,7 @@ package provision
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	"github.com/kubeopera/platform/shared/api"
 	"github.com/kubeopera/platform/shared/runs"
@@ -31,6 +32,11 @@ func (s *Service) checkChange(ctx context.Context, in Inputs) error {
 				{"topology", string(before.Topology), string(in.Topology)},
 				{"region", before.Region, in.Region},
 				{"vpc_cidr", before.VPCCIDR, in.VPCCIDR},
+				// Pods keep the range that the first control plane was made with.
+				{"pod_cidr", before.PodCIDR, in.PodCIDR},
+				{"control_plane_count", endpoint(before), endpoint(in)},
+				// Nodes do not upgrade themselves, and new workers must not be newer.
+				{"kubernetes_version", fixedVersion(before), fixedVersion(in)},
 			} {
 				if f.before != f.now {
 					return &ImmutableError{Environment: in.Environment, Field: f.field, Settled: f.before, Run: run.ID}
@@ -58,4 +64,21 @@ func mayHaveBuilt(run runs.Run) bool {
 	case api.PhaseApply, api.PhaseWaitingForControlPlane, api.PhaseWaitingForNodes, api.PhasePublishing, api.PhaseDone:
 	}
 	return true
+}
+
+// endpoint says where a cluster's nodes find its API: one control plane's address
+// and a load balancer's name are both for ever.
+func endpoint(in Inputs) string {
+	if in.ControlPlaneCount > 1 {
+		return "3 or 5"
+	}
+	return strconv.Itoa(in.ControlPlaneCount)
+}
+
+// fixedVersion is the version of a cluster that cannot be upgraded by a run.
+func fixedVersion(in Inputs) string {
+	if in.Topology == api.TopologyVanillaKubeadm {
+		return in.KubernetesVersion
+	}
+	return ""
 }

@@ -19,6 +19,8 @@ var (
 	// ErrKubeconfigMissing is a run that succeeded and whose kubeconfig is gone
 	// from the cluster.
 	ErrKubeconfigMissing = errors.New("the run's kubeconfig is gone")
+	// ErrNoInternalEndpoint is a cluster with one endpoint, for all.
+	ErrNoInternalEndpoint = errors.New("the cluster has no internal endpoint of its own")
 )
 
 // InvalidError is everything that is wrong with a request.

@@ -18,25 +18,28 @@ const (
 // normalised. It is stored with the run as JSON and never changes, so a field
 // may be added here but not renamed.
 type Inputs struct {
-	Name               string             `json:"name"`
-	Environment        string             `json:"terraform_environment"`
-	Topology           api.Topology       `json:"topology"`
-	Operation          api.Operation      `json:"operation"`
-	Region             string             `json:"region"`
-	CredentialID       string             `json:"credential_id"`
-	KubernetesVersion  string             `json:"kubernetes_version"`
-	WorkerCount        int                `json:"worker_count"`
-	WorkerMin          int                `json:"worker_min"`
-	WorkerMax          int                `json:"worker_max"`
-	WorkerInstanceType string             `json:"worker_instance_type"`
-	VPCCIDR            string             `json:"vpc_cidr"`
-	AvailabilityZones  []string           `json:"availability_zones,omitempty"` // empty: the first that are available
-	APIAccess          api.APIAccess      `json:"api_access"`
-	APIAllowedCIDRs    []string           `json:"api_allowed_cidrs,omitempty"`
-	AdminPrincipalARN  string             `json:"admin_principal_arn,omitempty"`
-	KubeconfigAuth     api.KubeconfigAuth `json:"kubeconfig_auth"`
-	Tags               map[string]string  `json:"tags,omitempty"`
-	AllowReplacement   bool               `json:"allow_replacement,omitempty"`
+	Name                     string             `json:"name"`
+	Environment              string             `json:"terraform_environment"`
+	Topology                 api.Topology       `json:"topology"`
+	Operation                api.Operation      `json:"operation"`
+	Region                   string             `json:"region"`
+	CredentialID             string             `json:"credential_id"`
+	KubernetesVersion        string             `json:"kubernetes_version"`
+	ControlPlaneCount        int                `json:"control_plane_count,omitempty"`         // vanilla_kubeadm
+	ControlPlaneInstanceType string             `json:"control_plane_instance_type,omitempty"` // vanilla_kubeadm
+	PodCIDR                  string             `json:"pod_cidr,omitempty"`                    // vanilla_kubeadm
+	WorkerCount              int                `json:"worker_count"`
+	WorkerMin                int                `json:"worker_min"`
+	WorkerMax                int                `json:"worker_max"`
+	WorkerInstanceType       string             `json:"worker_instance_type"`
+	VPCCIDR                  string             `json:"vpc_cidr"`
+	AvailabilityZones        []string           `json:"availability_zones,omitempty"` // empty: the first that are available
+	APIAccess                api.APIAccess      `json:"api_access"`
+	APIAllowedCIDRs          []string           `json:"api_allowed_cidrs,omitempty"`
+	AdminPrincipalARN        string             `json:"admin_principal_arn,omitempty"`
+	KubeconfigAuth           api.KubeconfigAuth `json:"kubeconfig_auth"`
+	Tags                     map[string]string  `json:"tags,omitempty"`
+	AllowReplacement         bool               `json:"allow_replacement,omitempty"`
 }
 
 // ReadInputs reads what a run stored.

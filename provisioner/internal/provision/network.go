@@ -95,9 +95,10 @@ func (c *checker) vpcCIDR(cidr string, zones int) string {
 // localZone is the name of a local or wavelength zone, less its region.
 var localZone = regexp.MustCompile(`^-(wl[0-9]+-)?[a-z]{3}(-wlz)?-[0-9]+[a-z]?$`)
 
-// eksZones are at least two zones of the region; none means that the module
-// chooses. Their order stays: a zone's place decides its subnets' ranges.
-func (c *checker) eksZones(zones []string, region string) []string {
+// zones are some zones of the region, for the reason not fewer than fewest; none
+// means that the module chooses. Their order stays: a zone's place decides its
+// subnets' ranges.
+func (c *checker) zones(zones []string, region string, fewest int, reason string) []string {
 	const field = "availability_zones"
 	if len(zones) == 0 {
 		return nil
@@ -105,8 +106,8 @@ func (c *checker) eksZones(zones []string, region string) []string {
 	switch {
 	case len(slices.Compact(slices.Sorted(slices.Values(zones)))) != len(zones):
 		c.addf(field, "must name each zone once")
-	case len(zones) < minEKSZones || len(zones) > maxZones:
-		c.addf(field, "must be %d to %d zones: EKS spreads its control plane over at least %d", minEKSZones, maxZones, minEKSZones)
+	case len(zones) < fewest || len(zones) > maxZones:
+		c.addf(field, "must be %d to %d zones: %s", fewest, maxZones, reason)
 	}
 	if _, ok := PartitionOf(region); !ok {
 		return slices.Clone(zones) // the region has its own problem
@@ -117,7 +118,7 @@ func (c *checker) eksZones(zones []string, region string) []string {
 		case ofRegion && len(rest) == 1 && rest[0] >= 'a' && rest[0] <= 'z':
 			continue
 		case ofRegion && localZone.MatchString(rest):
-			c.addf(field, "must be zones of the region itself, such as %[1]sa and %[1]sb: EKS does not run in local or wavelength zones", region)
+			c.addf(field, "must be zones of the region itself, such as %[1]sa and %[1]sb: no local or wavelength zones", region)
 		default:
 			c.addf(field, "must be zones of the region, such as %[1]sa and %[1]sb", region)
 		}

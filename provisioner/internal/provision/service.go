@@ -83,7 +83,7 @@ func (s *Service) Start(ctx context.Context, req api.ProvisionRequest, requested
 	if err != nil {
 		return api.Provision{}, err
 	}
-	if in.KubeconfigAuth == "" {
+	if in.Topology == api.TopologyEKS && in.KubeconfigAuth == "" {
 		in.KubeconfigAuth = defaultAuth(credential.Kind)
 	}
 	inputs, err := json.Marshal(in)
@@ -116,6 +116,8 @@ func (s *Service) resolve(ctx context.Context, id string) (cloudcred.Credential,
 		return refuse("must name a credential that auth-service knows: it knows none of that id")
 	case errors.Is(err, cloudcred.ErrUnsupported):
 		return refuse("must name a credential of kind access_key: no other kind works yet")
+	case errors.Is(err, cloudcred.ErrInvalid):
+		return refuse("must name a credential that AWS could take: the stored key has characters or a length that no AWS key has; store it anew in auth-service")
 	case err != nil:
 		return cloudcred.Credential{}, fmt.Errorf("resolve the credential: %w", err)
 	case credential.AccessKey == nil:
@@ -211,22 +213,53 @@ func (s *Service) Logs(ctx context.Context, id string, opts runs.LogOptions) (io
 	return log, nil
 }
 
-// Kubeconfig gives the kubeconfig that a run published. Only a run that
-// succeeded in an apply has one.
-func (s *Service) Kubeconfig(ctx context.Context, id string) ([]byte, error) {
+// Endpoint is an address of a cluster's API server.
+type Endpoint string
+
+// The endpoints. Most clusters have one: then it is the default, wherever it can
+// be reached from.
+const (
+	EndpointDefault  Endpoint = ""
+	EndpointInternal Endpoint = "internal" // inside the cluster's network
+)
+
+// Kubeconfig gives the kubeconfig that a run published, for one of its cluster's
+// endpoints. Only an apply has one that succeeded, or that failed when the cluster
+// was there but not all of its control plane.
+func (s *Service) Kubeconfig(ctx context.Context, id string, endpoint Endpoint) ([]byte, error) {
 	run, err := s.run(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	if run.Status != api.StatusSucceeded || run.Operation != api.OperationApply {
-		return nil, &NotReadyError{Status: run.Status, Operation: run.Operation}
+	notReady := &NotReadyError{Status: run.Status, Operation: run.Operation}
+	incomplete := run.Status == api.StatusFailed && run.ErrorCode == string(runcontract.CodeControlPlaneIncomplete)
+	if run.Operation != api.OperationApply || run.Status != api.StatusSucceeded && !incomplete {
+		return nil, notReady
 	}
 	kubeconfig, err := s.runs.Output(ctx, run.ID, runcontract.KeyKubeconfig)
-	if errors.Is(err, runs.ErrNotFound) {
+	switch {
+	case errors.Is(err, runs.ErrNotFound) && incomplete:
+		return nil, notReady
+	case errors.Is(err, runs.ErrNotFound):
 		return nil, fmt.Errorf("run %s: %w", id, ErrKubeconfigMissing)
-	}
-	if err != nil {
+	case err != nil:
 		return nil, fmt.Errorf("read the kubeconfig of run %s: %w", id, err)
+	case endpoint == EndpointDefault:
+		return kubeconfig, nil
 	}
-	return kubeconfig, nil
+	internal, err := s.runs.Output(ctx, run.ID, runcontract.KeyKubeconfigInternal)
+	switch {
+	case errors.Is(err, runs.ErrNotFound):
+		in, err := ReadInputs(run.Inputs)
+		if err != nil {
+			return nil, fmt.Errorf("run %s: %w", id, err)
+		}
+		if in.APIAccess == api.APIAccessPrivate { // its only endpoint is the internal one
+			return kubeconfig, nil
+		}
+		return nil, fmt.Errorf("run %s: %w", id, ErrNoInternalEndpoint)
+	case err != nil:
+		return nil, fmt.Errorf("read the internal kubeconfig of run %s: %w", id, err)
+	}
+	return internal, nil
 }

@@ -60,8 +60,12 @@ func Validate(req api.ProvisionRequest, limits Limits) (Inputs, []api.FieldProbl
 		CredentialID: c.credentialID(req.CredentialID),
 	}
 	in.Environment = c.environment(req.TerraformEnvironment, in.Name)
-	if in.Topology == api.TopologyEKS {
+	switch in.Topology {
+	case api.TopologyEKS:
 		c.eks(req, &in)
+	case api.TopologyVanillaKubeadm:
+		c.kubeadm(req, &in)
+	case api.TopologyExistingMachines: // refused above
 	}
 	slices.SortStableFunc(c.problems, func(a, b api.FieldProblem) int { return cmp.Compare(a.Location, b.Location) })
 	return in, c.problems
@@ -72,8 +76,8 @@ func (c *checker) eks(req api.ProvisionRequest, in *Inputs) {
 	in.Region = c.region(req.Region)
 	in.KubernetesVersion = c.eksVersion(req.KubernetesVersion)
 	in.WorkerCount, in.WorkerMin, in.WorkerMax = c.workers(req.WorkerCount, req.WorkerMin, req.WorkerMax)
-	in.WorkerInstanceType = c.eksInstanceType("worker_instance_type", req.WorkerInstanceType)
-	in.AvailabilityZones = c.eksZones(req.AvailabilityZones, in.Region)
+	in.WorkerInstanceType = c.instanceType("worker_instance_type", req.WorkerInstanceType, DefaultWorkerInstanceType)
+	in.AvailabilityZones = c.zones(req.AvailabilityZones, in.Region, minEKSZones, "EKS spreads its control plane over at least 2")
 	in.VPCCIDR = c.vpcCIDR(req.VPCCIDR, len(in.AvailabilityZones))
 	in.APIAccess = c.apiAccess(req.APIAccess)
 	in.APIAllowedCIDRs = c.allowedCIDRs(req.APIAllowedCIDRs, in.APIAccess)
@@ -91,11 +95,16 @@ func (c *checker) eks(req api.ProvisionRequest, in *Inputs) {
 	if req.PodCIDR != "" {
 		c.addf("pod_cidr", "does not belong to eks: its pods take addresses of the VPC; leave it out")
 	}
+	c.noMachines(req, api.TopologyEKS)
+}
+
+// noMachines refuses what only existing_machines has.
+func (c *checker) noMachines(req api.ProvisionRequest, topology api.Topology) {
 	if req.SSHCredentialID != "" {
-		c.addf("ssh_credential_id", "does not belong to eks: no machine is reached over SSH; leave it out")
+		c.addf("ssh_credential_id", "does not belong to %s: no machine is reached over SSH; leave it out", topology)
 	}
 	if len(req.Machines) > 0 {
-		c.addf("machines", "does not belong to eks: it makes its own machines; leave it out")
+		c.addf("machines", "does not belong to %s: it makes its own machines; leave it out", topology)
 	}
 }
 

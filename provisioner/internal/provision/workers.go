@@ -55,14 +55,14 @@ var instanceType = regexp.MustCompile(`^[a-z][a-z0-9-]*\.[a-z0-9][a-z0-9-]*$`)
 
 const maxInstanceType = 32
 
-func (c *checker) eksInstanceType(field, t string) string {
+func (c *checker) instanceType(field, t, fallback string) string {
 	switch {
 	case t == "":
-		return DefaultWorkerInstanceType
+		return fallback
 	case len(t) > maxInstanceType || !instanceType.MatchString(t):
-		c.addf(field, "must be an EC2 instance type, such as %s", DefaultWorkerInstanceType)
+		c.addf(field, "must be an EC2 instance type, such as %s", fallback)
 	case strings.HasPrefix(t, "mac"):
-		c.addf(field, "must be an instance type that runs Linux, such as %s", DefaultWorkerInstanceType)
+		c.addf(field, "must be an instance type that runs Linux, such as %s", fallback)
 	}
 	return t
 }

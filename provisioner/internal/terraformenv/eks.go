@@ -48,8 +48,12 @@ func eksMain(e Environment, tags map[string]string) *hclwrite.File {
 	if e.PublicAccess {
 		eks.SetAttributeValue("public_access_cidrs", stringList(e.AllowedCIDRs))
 	} else {
-		// Nodes reach the API in any case; this lets other hosts of the VPC in.
-		eks.SetAttributeValue("private_access_cidrs", stringList([]string{e.VPCCIDR}))
+		// Nodes reach the API in any case; this lets others in.
+		from := e.AllowedCIDRs
+		if len(from) == 0 {
+			from = []string{e.VPCCIDR}
+		}
+		eks.SetAttributeValue("private_access_cidrs", stringList(from))
 	}
 	eks.AppendNewline()
 	eks.SetAttributeValue("node_instance_type", cty.StringVal(e.WorkerInstanceType))

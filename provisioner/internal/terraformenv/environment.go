@@ -39,7 +39,8 @@ type Environment struct {
 
 	// PublicAccess serves the Kubernetes API on a public address too.
 	PublicAccess bool
-	// AllowedCIDRs may reach that address. Without one, the VPC may reach the API.
+	// AllowedCIDRs may reach that address or, without public access, the address
+	// inside the VPC; none means the VPC itself there.
 	AllowedCIDRs []string
 	// AdminPrincipalARN optionally names a second administrator of the cluster.
 	AdminPrincipalARN string

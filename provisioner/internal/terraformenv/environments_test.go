@@ -47,6 +47,9 @@ func goldenEnvironments() map[string]Environment {
 	private.PublicAccess = false
 	private.AllowedCIDRs = nil
 
+	peered := private
+	peered.AllowedCIDRs = []string{"10.8.0.0/16", "192.168.10.0/24"}
+
 	// What no caller could send, and what must still be data: the real
 	// Terraform reads it back as such.
 	hostile := smallest
@@ -64,6 +67,7 @@ func goldenEnvironments() map[string]Environment {
 		"full":     full,
 		"govcloud": govcloud,
 		"private":  private,
+		"peered":   peered,
 		"hostile":  hostile,
 	}
 }

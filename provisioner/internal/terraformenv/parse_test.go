@@ -140,6 +140,9 @@ func wantParsed(e Environment) parsed {
 		eks["public_access_cidrs"] = list(e.AllowedCIDRs...)
 	} else {
 		eks["private_access_cidrs"] = list(e.VPCCIDR)
+		if len(e.AllowedCIDRs) > 0 {
+			eks["private_access_cidrs"] = list(e.AllowedCIDRs...)
+		}
 	}
 	if e.AdminPrincipalARN != "" {
 		eks["admin_principal_arn"] = nfc(e.AdminPrincipalARN)

@@ -4,8 +4,11 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/aws/aws-sdk-go-v2/service/ssm"
+
 	"github.com/kubeopera/platform/shared/runcontract"
 	"github.com/kubeopera/platform/tfrunner/internal/awsconfig"
+	"github.com/kubeopera/platform/tfrunner/internal/bootstrap"
 	"github.com/kubeopera/platform/tfrunner/internal/ekskubeconfig"
 	"github.com/kubeopera/platform/tfrunner/internal/statebucket"
 )
@@ -39,6 +42,15 @@ func (a *account) EnsureBucket(ctx context.Context, id awsconfig.Identity) (stat
 		Bucket:    a.spec.State.Bucket,
 		Tags:      a.spec.Tags,
 	})
+}
+
+// Parameters are AWS SSM's parameters in the cluster's region.
+func (a *account) Parameters(ctx context.Context) (bootstrap.Parameters, error) {
+	cfg, err := awsconfig.Load(ctx, a.files, a.spec.Region)
+	if err != nil {
+		return nil, err
+	}
+	return ssm.NewFromConfig(cfg), nil
 }
 
 // Keys are the credential itself.

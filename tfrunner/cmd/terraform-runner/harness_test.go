@@ -74,6 +74,10 @@ terraform {
     encrypt      = true
   }
 }
+`
+
+// principal is what every EKS environment has besides.
+const principal = `
 variable "credential_principal_arn" { type = string }
 `
 
@@ -91,7 +95,13 @@ output "other" {
 `, ca)
 }
 
+// setup prepares the run of an EKS environment.
 func setup(t *testing.T, hcl string) *fixture {
+	t.Helper()
+	return prepare(t, principal+hcl)
+}
+
+func prepare(t *testing.T, hcl string) *fixture {
 	t.Helper()
 	if _, err := exec.LookPath("terraform"); err != nil {
 		skip.Missing(t, skip.Terraform, err.Error())
@@ -131,7 +141,8 @@ func (f *fixture) mount(t *testing.T, files map[string]string) {
 
 func (f *fixture) link(t *testing.T, target, name string) {
 	t.Helper()
-	if err := os.Symlink(target, filepath.Join(f.dir, name)); err != nil {
+	err := os.Symlink(target, filepath.Join(f.dir, name))
+	if err != nil && !errors.Is(err, os.ErrExist) {
 		t.Fatal(err)
 	}
 }
@@ -222,9 +233,9 @@ func (f *fixture) start(t *testing.T) *child {
 	return c
 }
 
-func (c *child) signal(t *testing.T, s syscall.Signal) {
+func (c *child) terminate(t *testing.T) {
 	t.Helper()
-	if err := c.cmd.Process.Signal(s); err != nil {
+	if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -24,9 +24,10 @@ const runHelp = `terraform-runner run [flags]
 
 Carries out the run that run.json in the mounted environment describes: checks
 the AWS credential, makes sure of the state bucket, runs terraform init, plan and
-apply, makes the kubeconfig, and publishes progress and result in the outputs
-Secret. SIGTERM interrupts Terraform once; it saves its state and releases its
-lock before the run ends.
+apply, waits until the nodes of a kubeadm cluster have set themselves up, makes
+the kubeconfig, and publishes progress and result in the outputs Secret. SIGTERM
+interrupts Terraform once; it saves its state and releases its lock before the run
+ends. The wait for nodes ends at once; the same run again takes it up.
 
 Environment:
   ENVIRONMENT           the environment; default: the one whose folder has a run.json
@@ -38,7 +39,8 @@ Environment:
 
 Exit codes: 64 internal, 65 invalid run spec, 68 credential refused, 69 state
 bucket, 70 state locked, 71 init, 72 plan, 73 replacement refused, 74 apply,
-75 kubeconfig, 76 publish, 77 interrupted, 78 deadline, 80 state not saved.
+75 kubeconfig, 76 publish, 77 interrupted, 78 deadline, 80 state not saved,
+81 control plane incomplete.
 
 Flags:
 `
@@ -101,6 +103,7 @@ func runCommand(args []string, p process) runcontract.ExitCode {
 		AWS:     &account{files: files, spec: spec},
 		Log:     log,
 		WorkDir: dir,
+		Hide:    redactor.Add,
 		Publisher: publish.New(publish.Config{
 			Secrets:            secretsClient,
 			Name:               runcontract.OutputsSecretName(spec.Kind, spec.ID),

@@ -207,8 +207,8 @@ func TestRun_interrupted_apply_keeps_its_state_and_frees_the_lock(t *testing.T) 
 	c := f.start(t)
 	f.terraformPID(t)
 	// The second one must not reach Terraform, which would give up its state.
-	c.signal(t, syscall.SIGTERM)
-	c.signal(t, syscall.SIGTERM)
+	c.terminate(t)
+	c.terminate(t)
 	if code := c.wait(t); code != runcontract.ExitInterrupted {
 		t.Fatalf("exit code %d", code)
 	}
@@ -343,7 +343,7 @@ func TestRun_state_that_cannot_be_saved_is_said(t *testing.T) {
 		}
 		return "", 0
 	})
-	c.signal(t, syscall.SIGTERM)
+	c.terminate(t)
 	if code := c.wait(t); code != runcontract.ExitStateNotSaved {
 		t.Fatalf("exit code %d", code)
 	}
@@ -392,9 +392,9 @@ func TestRun_refuses(t *testing.T) {
 		},
 		{
 			name:   "a topology of a later version",
-			change: func(f *fixture) { f.spec.Topology = api.TopologyVanillaKubeadm },
+			change: func(f *fixture) { f.spec.Topology = api.TopologyExistingMachines },
 			want:   runcontract.ExitInvalidSpec,
-			says:   `topology "vanilla_kubeadm" is not available`,
+			says:   `topology "existing_machines" is not available`,
 		},
 	}
 	for _, tt := range tests {

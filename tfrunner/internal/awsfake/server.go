@@ -1,7 +1,7 @@
 // Package awsfake is the little of AWS that this module's tests need, over real
-// HTTP: S3 buckets with their settings, objects with conditional writes, and
-// STS's GetCallerIdentity and IAM's GetRole. It is written for the AWS SDK and for Terraform's S3
-// backend with path-style addresses. Signatures are not checked.
+// HTTP: S3 buckets with their settings, objects with conditional writes, STS's
+// GetCallerIdentity, IAM's GetRole and SSM's GetParameters. It is written for the
+// AWS SDK and for Terraform's S3 backend with path-style addresses. Signatures are not checked.
 package awsfake
 
 import (
@@ -35,6 +35,7 @@ type Server struct {
 	roleARN    string
 	region     string // of new buckets without location
 	buckets    map[string]*bucket
+	parameters map[string]string // of SSM
 	operations []string
 }
 
@@ -57,6 +58,8 @@ func New(tb testing.TB) *Server {
 		callerARN: "arn:aws:iam::" + Account + ":user/kubeopera",
 		region:    "us-east-1",
 		buckets:   map[string]*bucket{},
+
+		parameters: map[string]string{},
 	}
 	srv := httptest.NewServer(s)
 	tb.Cleanup(srv.Close)
@@ -141,6 +144,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	req := request{w: w, r: r, body: body}
 	if scope := r.Header.Get("Authorization"); strings.Contains(scope, "/sts/") || strings.Contains(scope, "/iam/") {
 		s.serveIdentity(req)
+		return
+	}
+	if strings.Contains(r.Header.Get("Authorization"), "/ssm/") {
+		w.Header().Set("Content-Type", "application/x-amz-json-1.1")
+		s.serveSSM(req)
 		return
 	}
 	name, key, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")

@@ -1,5 +1,6 @@
 // Package guard refuses plans that would take down what a running cluster
 // stands on: its network, its control plane, the load balancer in front of it.
+// A control-plane node that is gone already is not replaced but created, and may be.
 //
 // Terraform replaces such things when an input changes that cannot change in
 // place. A caller who wants that says so; by mistake it must not happen.
@@ -71,6 +72,10 @@ func protected(rc *tfjson.ResourceChange) string {
 		if strings.HasPrefix(rc.Name, "control_plane") {
 			return "a control-plane node"
 		}
+	case "aws_ssm_parameter":
+		// A new one is empty. A first node that is replaced later would then take
+		// its cluster for one that was never made, and make another.
+		return "what the cluster's nodes know of it"
 	}
 	return ""
 }

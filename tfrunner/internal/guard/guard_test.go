@@ -29,6 +29,18 @@ func TestCheck(t *testing.T) {
 		{"a cluster that is created before its predecessor is deleted", change("aws_eks_cluster", "this", tfjson.ActionCreate, tfjson.ActionDelete), []string{"replace the EKS cluster (aws_eks_cluster.this)"}},
 		{"a load balancer that is deleted", change("aws_lb", "k8s_api", tfjson.ActionDelete), []string{"delete the load balancer (aws_lb.k8s_api)"}},
 		{"a control-plane node that is replaced", change("aws_instance", "control_plane", replace...), []string{"replace a control-plane node (aws_instance.control_plane)"}},
+		{
+			"a control-plane node of the module that is replaced",
+			with(change("aws_instance", "control_plane", replace...), func(rc *tfjson.ResourceChange) {
+				rc.Address, rc.ModuleAddress = "module.compute.aws_instance.control_plane[1]", "module.compute"
+			}),
+			[]string{"replace a control-plane node (module.compute.aws_instance.control_plane[1])"},
+		},
+		{"a control-plane node that was gone and comes back", change("aws_instance", "control_plane", tfjson.ActionCreate), nil},
+		{"a control-plane node that is changed in place", change("aws_instance", "control_plane", tfjson.ActionUpdate), nil},
+		{"a worker's launch template", change("aws_launch_template", "worker", replace...), nil},
+		{"a parameter that is replaced", change("aws_ssm_parameter", "cluster_state", replace...), []string{"replace what the cluster's nodes know of it (aws_ssm_parameter.cluster_state)"}},
+		{"a parameter whose tags change", change("aws_ssm_parameter", "cluster_state", tfjson.ActionUpdate), nil},
 		{"another instance", change("aws_instance", "bastion", replace...), nil},
 		{"a node group", change("aws_eks_node_group", "this", replace...), nil},
 		{"a VPC that is created", change("aws_vpc", "this", tfjson.ActionCreate), nil},

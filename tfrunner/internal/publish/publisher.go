@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -164,6 +165,10 @@ func (p *Publisher) Terminate(result runcontract.Result) error {
 func (p *Publisher) setProgress(progress runcontract.Progress) error {
 	progress.Current = p.cfg.Redactor.String(progress.Current)
 	progress.Message = p.cfg.Redactor.String(progress.Message)
+	progress.Nodes = slices.Clone(progress.Nodes) // the caller's stay as they are
+	for i := range progress.Nodes {
+		progress.Nodes[i].Message = p.cfg.Redactor.String(progress.Nodes[i].Message)
+	}
 	data, err := json.Marshal(progress)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", runcontract.KeyProgress, err)

@@ -47,6 +47,9 @@ func (r *runner) failed(ctx context.Context, code runcontract.ErrorCode, doing s
 	case isTerraform && tf.Rescue:
 		f.Code = runcontract.CodeStateNotSaved
 		f.Message = fmt.Sprintf("Terraform could not save its state; it is left in errored.tfstate in %s, which ends with this pod: %s", r.WorkDir, f.Message)
+		if tf.LockLeft {
+			f.Message += "; its lock could not be released: delete " + r.lockObject()
+		}
 	case isTerraform && tf.Killed && tf.Verb == "apply":
 		f.Code = runcontract.CodeStateNotSaved
 		f.Message = "Terraform was killed in the middle of an apply: its state may lack the newest resources and its lock may still be held"

@@ -15,8 +15,11 @@ import (
 	"time"
 
 	"github.com/kubeopera/platform/shared/api"
+	"github.com/kubeopera/platform/shared/redact"
 	"github.com/kubeopera/platform/shared/runcontract"
+	"github.com/kubeopera/platform/tfrunner/internal/adminconf"
 	"github.com/kubeopera/platform/tfrunner/internal/awsconfig"
+	"github.com/kubeopera/platform/tfrunner/internal/bootstrap"
 	"github.com/kubeopera/platform/tfrunner/internal/ekskubeconfig"
 	"github.com/kubeopera/platform/tfrunner/internal/events"
 	"github.com/kubeopera/platform/tfrunner/internal/runlog"
@@ -39,6 +42,8 @@ type AWS interface {
 	EnsureBucket(ctx context.Context, id awsconfig.Identity) (statebucket.Bucket, error)
 	// Keys are the credential itself, for a kubeconfig that embeds it.
 	Keys(ctx context.Context) (ekskubeconfig.Keys, error)
+	// Parameters are where the nodes of a kubeadm cluster report.
+	Parameters(ctx context.Context) (bootstrap.Parameters, error)
 }
 
 // Publisher hands the run's progress and result to the service.
@@ -61,7 +66,11 @@ type Config struct {
 	Terraform func(onEvent func(events.Event)) (Terraform, error)
 	// WorkDir is the working folder, for messages.
 	WorkDir string
-	Now     func() time.Time // nil: time.Now
+	// Hide keeps secrets that the run comes to know out of log, progress and result.
+	Hide func(secrets ...string)
+	// Probe asks a cluster's API server whether it is ready; nil: adminconf.Probe.
+	Probe func(ctx context.Context, kubeconfig []byte) error
+	Now   func() time.Time // nil: time.Now
 }
 
 // Bounds of what still happens after the work has ended or was interrupted.
@@ -70,8 +79,7 @@ const (
 	openTimeout         = 2 * time.Minute
 	publishTimeout      = 5 * time.Minute
 	deliverTimeout      = 2 * time.Minute
-	publishAfterSignal  = 20 * time.Second
-	deliverAfterSignal  = 20 * time.Second
+	afterSignal         = 20 * time.Second
 	minimumGraceForWait = 60 * time.Second
 )
 
@@ -87,6 +95,12 @@ func WaitDelay(s runcontract.Spec) time.Duration {
 func Run(ctx context.Context, cfg Config) runcontract.Result {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
+	}
+	if cfg.Hide == nil {
+		cfg.Hide = func(...string) {}
+	}
+	if cfg.Probe == nil {
+		cfg.Probe = adminconf.Probe
 	}
 	r := &runner{Config: cfg, seconds: map[api.Phase]float64{}, files: map[string][]byte{}}
 	err := r.publishing(ctx, func() error {
@@ -108,16 +122,19 @@ type runner struct {
 	phase        api.Phase
 	phaseStarted time.Time
 	seconds      map[api.Phase]float64
+	hidden       redact.Secret // the published kubeconfig whose secrets are hidden
 
 	mu      sync.Mutex // guards what Terraform's events change
 	tracker events.Tracker
 	message string
+	nodes   []runcontract.Node // of a cluster that is waited for
+	current string             // the node that everything waits for
 }
 
 // publishing opens the outputs Secret and keeps progress flowing while work runs.
 func (r *runner) publishing(ctx context.Context, work func() error) error {
 	r.enter(api.PhasePreparingState)
-	open, cancel := lasting(ctx, openTimeout, publishAfterSignal)
+	open, cancel := lasting(ctx, openTimeout)
 	err := r.Publisher.Open(open, r.progress())
 	cancel()
 	if err != nil {
@@ -148,7 +165,7 @@ func (r *runner) finish(ctx context.Context, err error) runcontract.Result {
 	if result.ErrorCode == runcontract.CodePublish {
 		return result // there is nowhere to publish to
 	}
-	publish, cancel := lasting(ctx, publishTimeout, publishAfterSignal)
+	publish, cancel := lasting(ctx, publishTimeout)
 	defer cancel()
 	err = r.Publisher.Finish(publish, r.progress(), result, r.files)
 	if err == nil {
@@ -223,19 +240,22 @@ func (r *runner) progress() runcontract.Progress {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := r.tracker.Progress()
+	if r.current != "" {
+		p.Current = r.current
+	}
 	return runcontract.Progress{
 		Phase: r.phase, Done: p.Done, Total: p.Total, Current: p.Current,
-		Message: r.message, UpdatedAt: r.Now().UTC(),
+		Message: r.message, UpdatedAt: r.Now().UTC(), Nodes: r.nodes,
 	}
 }
 
-// lasting is a context that ends after long, or short after ctx has ended,
+// lasting is a context that ends after long, or afterSignal after ctx has ended,
 // whichever is first.
-func lasting(ctx context.Context, long, short time.Duration) (context.Context, context.CancelFunc) {
+func lasting(ctx context.Context, long time.Duration) (context.Context, context.CancelFunc) {
 	out, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), long, fmt.Errorf("no success in %s", long))
 	stop := context.AfterFunc(ctx, func() {
 		select {
-		case <-time.After(short):
+		case <-time.After(afterSignal):
 			cancel()
 		case <-out.Done():
 		}

@@ -39,6 +39,8 @@ type world struct {
 	backend map[string]string
 	vars    map[string]string
 	emit    func(events.Event)
+	store   map[string]string // the Parameter Store
+	hidden  []string
 
 	mu       sync.Mutex
 	calls    []string
@@ -164,6 +166,8 @@ func (w *world) run(ctx context.Context, s runcontract.Spec) runcontract.Result 
 			w.emit = onEvent
 			return w, w.step(ctx, "prepare")
 		},
+		Hide:  func(secrets ...string) { w.hidden = append(w.hidden, secrets...) },
+		Probe: func(ctx context.Context, _ []byte) error { return w.step(ctx, "probe") },
 	})
 }
 
@@ -292,9 +296,10 @@ func TestRun_failures(t *testing.T) {
 		{
 			"the state cannot be saved, whatever else happened",
 			func(w *world, _ *runcontract.Spec) {
-				w.on["apply"] = fail(&terraform.Error{Verb: "apply", Rescue: true, Interrupted: true, Diagnostic: diagnostic, Lock: &runcontract.Lock{ID: "7"}})
+				w.on["apply"] = fail(&terraform.Error{Verb: "apply", Rescue: true, Interrupted: true, LockLeft: true, Diagnostic: diagnostic, Lock: &runcontract.Lock{ID: "7"}})
 			},
-			runcontract.CodeStateNotSaved, api.PhaseApply, "errored.tfstate in /work", "apply",
+			runcontract.CodeStateNotSaved, api.PhaseApply,
+			"errored.tfstate in /work, which ends with this pod: Boom (aws_vpc.this): It broke. Badly.; its lock could not be released: delete k.tflock in the bucket b", "apply",
 		},
 		{
 			"Terraform is killed while it applies",

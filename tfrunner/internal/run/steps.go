@@ -66,6 +66,9 @@ func (r *runner) steps(ctx context.Context) error {
 	if err := tf.Apply(ctx); err != nil {
 		return r.failed(ctx, runcontract.CodeTerraformApply, "terraform apply", err)
 	}
+	if r.Spec.Topology == api.TopologyVanillaKubeadm {
+		return r.bootstrap(ctx, tf)
+	}
 	return r.deliver(ctx, tf)
 }
 
@@ -80,11 +83,17 @@ func CheckSpec(s runcontract.Spec) error {
 	default:
 		problems = append(problems, fmt.Errorf("operation %q is not available in this version", s.Operation))
 	}
-	if s.Topology != api.TopologyEKS {
+	switch s.Topology {
+	case api.TopologyEKS:
+		if s.KubeconfigAuth == api.KubeconfigAuthServiceAccount {
+			problems = append(problems, fmt.Errorf("kubeconfig_auth %s: %w", s.KubeconfigAuth, ekskubeconfig.ErrNotYet))
+		}
+	case api.TopologyVanillaKubeadm:
+		if s.Name == "" {
+			problems = append(problems, errors.New("name is empty"))
+		}
+	default:
 		problems = append(problems, fmt.Errorf("topology %q is not available in this version", s.Topology))
-	}
-	if s.KubeconfigAuth == api.KubeconfigAuthServiceAccount {
-		problems = append(problems, fmt.Errorf("kubeconfig_auth %s: %w", s.KubeconfigAuth, ekskubeconfig.ErrNotYet))
 	}
 	for name, value := range map[string]string{
 		"environment": s.Environment, "region": s.Region, "state.bucket": s.State.Bucket, "state.key": s.State.Key,
@@ -95,6 +104,9 @@ func CheckSpec(s runcontract.Spec) error {
 	}
 	if s.TimeoutSeconds <= 0 || s.GraceSeconds <= 0 {
 		problems = append(problems, errors.New("timeout_seconds and grace_seconds must be positive"))
+	}
+	if s.PollIntervalSeconds < 0 || s.ControlPlaneTimeoutSeconds < 0 {
+		problems = append(problems, errors.New("poll_interval_seconds and control_plane_timeout_seconds must not be negative"))
 	}
 	return errors.Join(problems...)
 }
@@ -129,7 +141,11 @@ func (r *runner) prepareState(ctx context.Context) (awsconfig.Identity, map[stri
 // plan makes the plan and refuses one that would take down what must stay.
 func (r *runner) plan(ctx context.Context, tf Terraform, id awsconfig.Identity) error {
 	r.enter(api.PhasePlan)
-	if err := tf.Plan(ctx, map[string]string{principalVariable: id.Principal}); err != nil {
+	var variables map[string]string
+	if r.Spec.Topology == api.TopologyEKS { // a kubeadm cluster gives access by its own CA
+		variables = map[string]string{principalVariable: id.Principal}
+	}
+	if err := tf.Plan(ctx, variables); err != nil {
 		return r.failed(ctx, runcontract.CodeTerraformPlan, "terraform plan", err)
 	}
 	// Showing a plan starts every provider again, which takes seconds; a plan
@@ -168,7 +184,7 @@ func (r *runner) plan(ctx context.Context, tf Terraform, id awsconfig.Identity) 
 func (r *runner) deliver(ctx context.Context, tf Terraform) error {
 	done := applied(r.tracker.Changes())
 	r.enter(api.PhasePublishing)
-	ctx, cancel := lasting(ctx, deliverTimeout, deliverAfterSignal)
+	ctx, cancel := lasting(ctx, deliverTimeout)
 	defer cancel()
 	kubeconfig, err := r.kubeconfig(ctx, tf)
 	if err != nil {

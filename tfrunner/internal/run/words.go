@@ -21,6 +21,10 @@ func title(p api.Phase) string {
 		return "planning"
 	case api.PhaseApply:
 		return "applying"
+	case api.PhaseWaitingForControlPlane:
+		return "waiting for the control plane"
+	case api.PhaseWaitingForNodes:
+		return "waiting for the control-plane nodes"
 	case api.PhasePublishing:
 		return "publishing the result"
 	default: // a phase of somebody else's, or one that needs no other words
