@@ -17,7 +17,7 @@ import (
 	"github.com/kubeopera/platform/e2e/leak"
 	"github.com/kubeopera/platform/shared/client"
 	"github.com/kubeopera/platform/sim"
-	"github.com/kubeopera/platform/sim/sandbox"
+	"github.com/kubeopera/platform/sim/machine"
 )
 
 // platform is the simulator that all tests share. Tests that change how its
@@ -26,7 +26,7 @@ var platform *sim.Simulator
 
 func TestMain(m *testing.M) {
 	// Everything lives in a PID namespace: nothing outlives the tests.
-	if err := sandbox.Enter(); err != nil {
+	if err := machine.Enter(); err != nil {
 		fmt.Fprintln(os.Stderr, "e2e:", err)
 		os.Exit(1)
 	}

@@ -300,7 +300,8 @@ func evidence(t *testing.T, run api.Provision) map[string][]byte {
 	add("the events", events, err)
 	outputs, err := core.Secrets(sim.RunNamespace).Get(ctx, name+"-outputs", metav1.GetOptions{})
 	if err == nil {
-		delete(outputs.Data, runcontract.KeyKubeconfig) // holds the credential by design
+		delete(outputs.Data, runcontract.KeyKubeconfig) // holds a credential by design
+		delete(outputs.Data, runcontract.KeyKubeconfigInternal)
 	}
 	add("the outputs Secret", outputs, err)
 	add("the API's answer", run, nil)

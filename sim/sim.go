@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"maps"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"time"
@@ -29,6 +30,7 @@ import (
 	"github.com/kubeopera/platform/sim/controlplane"
 	"github.com/kubeopera/platform/sim/faultproxy"
 	"github.com/kubeopera/platform/sim/git"
+	"github.com/kubeopera/platform/sim/machine"
 	"github.com/kubeopera/platform/sim/node"
 	"github.com/kubeopera/platform/sim/terraform"
 )
@@ -71,6 +73,7 @@ type Simulator struct {
 	Image       node.Image        // what Node has under the name RunnerImage
 	APIProxy    *faultproxy.Proxy // Host as the service sees it
 	AWS         *aws.Account
+	Machines    *machine.Machines   // what runs AWS's EC2 instances
 	AccessKey   cloudcred.AccessKey // valid in AWS
 	Credential  string              // id of AccessKey in AuthService
 	AuthService *authservice.Server
@@ -87,7 +90,7 @@ type Simulator struct {
 }
 
 // Start brings up everything and returns once the service is ready. It must run
-// inside sandbox.Enter. What started is stopped again if something does not.
+// inside machine.Enter. What started is stopped again if something does not.
 func Start(ctx context.Context, config Config) (_ *Simulator, err error) {
 	held, err := claim(config.Dir)
 	if err != nil {
@@ -106,6 +109,7 @@ func Start(ctx context.Context, config Config) (_ *Simulator, err error) {
 	}{
 		{"Terraform", s.findTerraform}, // first, since a download that fails should fail at once
 		{"AWS", s.startAWS},
+		{"machines", s.startMachines},
 		{"host cluster", s.startHost},
 		{"node", s.startNode},
 		{"modules repository", s.startGit},
@@ -150,7 +154,7 @@ func (s *Simulator) startAWS(ctx context.Context, config Config) error {
 	}
 	endpoint := &eks.Shared{}
 	account, err := aws.Start(ctx, aws.Config{
-		LogDir: logs, CacheDir: config.Cache, ControlPlanes: endpoint, EKSDelay: eksDelay, Log: s.log,
+		LogDir: logs, CacheDir: config.Cache, ControlPlanes: endpoint, EKSDelay: eksDelay, Addresses: loopbackBlock(), Log: s.log,
 	})
 	if err != nil {
 		return err
@@ -185,6 +189,27 @@ func (s *Simulator) startAWS(ctx context.Context, config Config) error {
 		return err
 	}
 	endpoint.Set(eks.Endpoint{URL: target.URL(), CA: target.CABundle()})
+	return nil
+}
+
+// loopbackBlock is a block of loopback addresses for load balancers and elastic
+// IPs. It is picked at random, so that simulators on one machine hardly ever meet.
+func loopbackBlock() netip.Prefix {
+	var random [2]byte
+	_, _ = rand.Read(random[:]) // it never fails
+	return netip.PrefixFrom(netip.AddrFrom4([4]byte{127, 64 + random[0]%64, random[1], 0}), 24)
+}
+
+// startMachines lets the account's EC2 instances run.
+func (s *Simulator) startMachines(ctx context.Context, config Config) error {
+	machines, err := machine.New(ctx, machine.Config{
+		Account: s.AWS, Dir: filepath.Join(config.Dir, "machines"), Assets: config.Assets, Log: s.log,
+	})
+	if err != nil {
+		return err
+	}
+	s.Machines = machines
+	s.background(ctx, machines.Run)
 	return nil
 }
 
@@ -336,17 +361,19 @@ func (s *Simulator) startService(ctx context.Context, config Config) error {
 		return err
 	}
 	env := map[string]string{
-		"KUBECONFIG":                kubeconfigFile,
-		"AUTH_SERVICE_URL":          s.authURL,
-		"AUTH_SERVICE_API_KEY_FILE": filepath.Join(config.Dir, "auth-service-key"),
-		"MODULES_REPOSITORY_URL":    s.Modules.URL(),
-		"MODULES_REPOSITORY_REF":    modulesTag,
-		"MODULES_CA_CONFIGMAP":      modulesCA,
-		"API_ALLOWED_CIDRS":         "198.51.100.0/24",
-		"RUNNER_ENV":                "AWS_ENDPOINT_URL=" + s.AWS.URL(),
-		"RUNNER_BACKEND_CONFIG":     "use_path_style=true",
-		"SWEEP_INTERVAL":            "1s",
-		"LOG_LEVEL":                 "debug",
+		"KUBECONFIG":                  kubeconfigFile,
+		"AUTH_SERVICE_URL":            s.authURL,
+		"AUTH_SERVICE_API_KEY_FILE":   filepath.Join(config.Dir, "auth-service-key"),
+		"MODULES_REPOSITORY_URL":      s.Modules.URL(),
+		"MODULES_REPOSITORY_REF":      modulesTag,
+		"MODULES_CA_CONFIGMAP":        modulesCA,
+		"API_ALLOWED_CIDRS":           "198.51.100.0/24",
+		"RUNNER_ENV":                  "AWS_ENDPOINT_URL=" + s.AWS.URL(),
+		"RUNNER_BACKEND_CONFIG":       "use_path_style=true",
+		"SWEEP_INTERVAL":              "1s",
+		"CONTROL_PLANE_POLL_INTERVAL": "2s",
+		"CONTROL_PLANE_TIMEOUT":       "5m",
+		"LOG_LEVEL":                   "debug",
 	}
 	maps.Copy(env, config.Service)
 	s.Service, err = newService(ctx, filepath.Join(config.Bin, "cluster-provisioner"), filepath.Join(config.Dir, "cluster-provisioner"), env)

@@ -17,6 +17,7 @@ const (
 	AWSCLI         Part = "aws CLI"
 	ControlPlane   Part = "control plane binaries"
 	Curl           Part = "curl"
+	Kubeadm        Part = "kubeadm"
 	Kubectl        Part = "kubectl"
 	Moto           Part = "moto"
 	Namespaces     Part = "user and mount namespaces"

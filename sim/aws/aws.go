@@ -3,8 +3,8 @@
 // they are (AWS_ENDPOINT_URL, path-style addresses for S3).
 //
 // It puts together what the packages below it are: the gateway, the fakes of
-// S3, STS and EKS, an emulator for all other services, and the webhook by which
-// API servers learn whom an EKS token stands for.
+// S3, STS, EKS and Parameter Store, an emulator for all other services, and the
+// webhook by which API servers learn whom an EKS token stands for.
 package aws
 
 import (
@@ -14,12 +14,14 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/kubeopera/platform/sim/aws/account"
+	"github.com/kubeopera/platform/sim/aws/addresses"
 	"github.com/kubeopera/platform/sim/aws/eks"
 	"github.com/kubeopera/platform/sim/aws/ekstoken"
 	"github.com/kubeopera/platform/sim/aws/emulator"
@@ -28,6 +30,7 @@ import (
 	"github.com/kubeopera/platform/sim/aws/keyring"
 	"github.com/kubeopera/platform/sim/aws/moto"
 	"github.com/kubeopera/platform/sim/aws/s3"
+	"github.com/kubeopera/platform/sim/aws/ssm"
 	"github.com/kubeopera/platform/sim/aws/sts"
 )
 
@@ -44,7 +47,11 @@ type Config struct {
 	AccountID     string            // empty: DefaultAccountID; with Emulator, that emulator's
 	ControlPlanes eks.ControlPlanes // nil: EKS clusters stay CREATING
 	EKSDelay      time.Duration     // how long EKS takes for anything; 0: nothing
-	Log           *slog.Logger      // nil: discarded
+	SSMLimits     ssm.Limits        // zero: AWS's own
+	// Addresses is the block of loopback addresses that load balancers and
+	// elastic IPs get. Zero: they have what the emulator gives them.
+	Addresses netip.Prefix
+	Log       *slog.Logger // nil: discarded
 }
 
 // Account is a running simulated account.
@@ -55,6 +62,9 @@ type Account struct {
 	gateway  *gateway.Gateway
 	s3       *s3.Service
 	eks      *eks.Service
+	ssm      *ssm.Service
+	client   *account.Client
+	block    *addresses.Block // nil: there is none
 	tokens   *ekstoken.Server
 	tools    moto.Tools   // empty if an emulator was given
 	emulator *moto.Server // nil if it was given
@@ -141,20 +151,33 @@ func (a *Account) startEmulator(ctx context.Context) (*url.URL, error) {
 }
 
 func (a *Account) assemble(target *url.URL) (err error) {
+	a.client = account.New(target)
 	if a.s3, err = s3.New(s3.Config{AccountID: a.cfg.AccountID}); err != nil {
 		return err
 	}
 	if a.eks, err = eks.New(eks.Config{
-		AccountID: a.cfg.AccountID, ControlPlanes: a.cfg.ControlPlanes, Account: account.New(target),
+		AccountID: a.cfg.AccountID, ControlPlanes: a.cfg.ControlPlanes, Account: a.client,
 		Delay: a.cfg.EKSDelay, Log: a.cfg.Log,
 	}); err != nil {
 		return err
 	}
 	a.upstream = emulator.NewProxy(target, a.cfg.Log)
+	rest := emulator.Settling(a.upstream, a.client.SettleGroups, a.cfg.Log)
+	if a.cfg.Addresses.IsValid() {
+		if a.block, err = addresses.New(a.cfg.Addresses, a.elasticIPs); err != nil {
+			return err
+		}
+		rest = a.block.Handler(rest)
+	}
+	if a.ssm, err = ssm.New(ssm.Config{
+		AccountID: a.cfg.AccountID, Fallback: rest, Authorizer: rolePolicies{a.client}, Limits: a.cfg.SSMLimits,
+	}); err != nil {
+		return err
+	}
 	a.gateway, err = gateway.New(gateway.Config{
 		Keys:     a.keys,
-		Services: map[string]http.Handler{"s3": a.s3, "sts": sts.New(), "eks": a.eks},
-		Fallback: a.upstream,
+		Services: map[string]http.Handler{"s3": a.s3, "sts": sts.New(), "eks": a.eks, "ssm": a.ssm},
+		Fallback: rest,
 		Log:      a.cfg.Log,
 	})
 	return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"sync"
@@ -39,6 +40,9 @@ var shared struct {
 	err     error
 }
 
+// block is where load balancers and elastic IPs of the shared account are.
+var block = netip.MustParsePrefix("127.83.7.0/24")
+
 // standIn is the API server of tests that have none.
 var standIn = eks.Endpoint{URL: "https://127.0.0.1:6443", CA: []byte("-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n")}
 
@@ -69,7 +73,8 @@ func start() error {
 	shared.planes.Set(standIn)
 	shared.account, err = aws.Start(ctx, aws.Config{
 		LogDir: shared.dir, CacheDir: cache, ControlPlanes: shared.planes, EKSDelay: time.Second,
-		Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		Addresses: block,
+		Log:       slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 	if err != nil {
 		return err

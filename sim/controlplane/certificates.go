@@ -1,15 +1,20 @@
 package controlplane
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
+	"time"
 
 	"github.com/kubeopera/platform/sim/pki"
 )
@@ -33,12 +38,8 @@ func (c *ControlPlane) makeCertificates(dir string) error {
 		return err
 	}
 	c.authority = authority
-	names := append([]string{"localhost", address, "kubernetes", "kubernetes.default", "kubernetes.default.svc"}, c.config.CertificateNames...)
-	server, err := authority.Issue("kube-apiserver", names)
-	if err != nil {
-		return err
-	}
-	if err := writeCertificate(dir, serverName, server); err != nil {
+	c.names = append([]string{"localhost", address, "kubernetes", "kubernetes.default", "kubernetes.default.svc"}, c.config.CertificateNames...)
+	if err := c.writeServerCertificate(dir); err != nil {
 		return err
 	}
 	if err := writeSigner(dir); err != nil {
@@ -70,6 +71,71 @@ func (c *ControlPlane) makeCertificates(dir string) error {
 		ClientCAs:    certPool(kubelets),
 	}
 	return nil
+}
+
+func (c *ControlPlane) writeServerCertificate(dir string) error {
+	server, err := c.authority.Issue("kube-apiserver", c.names)
+	if err != nil {
+		return err
+	}
+	return writeCertificate(dir, serverName, server)
+}
+
+// AddCertificateNames gives kube-apiserver a certificate that holds further names
+// and addresses. It takes it up within a moment.
+func (c *ControlPlane) AddCertificateNames(names ...string) error {
+	c.namesLock.Lock()
+	defer c.namesLock.Unlock()
+	known := len(c.names)
+	for _, name := range names {
+		if !slices.Contains(c.names, name) {
+			c.names = append(c.names, name)
+		}
+	}
+	if len(c.names) == known {
+		return nil
+	}
+	return c.writeServerCertificate(c.certificateDir())
+}
+
+// acceptOwnCertificates adds the authority to those whose client certificates
+// kube-apiserver accepts, and waits until it has noticed.
+func (c *ControlPlane) acceptOwnCertificates(ctx context.Context, dir string) (err error) {
+	// envtest makes the file, with the authority of its own users, at the start.
+	file, err := os.OpenFile(filepath.Join(dir, "client-cert-auth-ca.crt"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return fmt.Errorf("accept own certificates: %w", err)
+	}
+	_, err = file.Write(c.authority.PEM())
+	if err := errors.Join(err, file.Close()); err != nil {
+		return fmt.Errorf("accept own certificates: %w", err)
+	}
+	probe, err := c.authority.Issue("probe", nil, "system:masters")
+	if err != nil {
+		return err
+	}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{
+		MinVersion: tls.VersionTLS12, RootCAs: certPool(c.authority), Certificates: []tls.Certificate{probe},
+	}, DisableKeepAlives: true}
+	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, errors.New("kube-apiserver does not accept certificates of its own authority"))
+	defer cancel()
+	for {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.URL()+"/api", nil)
+		if err != nil {
+			return err
+		}
+		if response, err := transport.RoundTrip(request); err == nil {
+			_ = response.Body.Close()
+			if response.StatusCode == http.StatusOK {
+				return nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
 }
 
 // writeCertificate writes name.crt and name.key.

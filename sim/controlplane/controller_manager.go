@@ -52,6 +52,18 @@ func (c *ControlPlane) startControllerManager(ctx context.Context, certificates 
 	if err := os.WriteFile(authority, c.authority.PEM(), 0o600); err != nil {
 		return nil, err
 	}
+	authorityKey := filepath.Join(certificates, "ca.key")
+	key, err := c.authority.KeyPEM()
+	if err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(authorityKey, key, 0o600); err != nil {
+		return nil, err
+	}
+	names := c.config.Controllers
+	if names == nil {
+		names = controllers()
+	}
 	port, err := freePort(ctx)
 	if err != nil {
 		return nil, err
@@ -67,7 +79,8 @@ func (c *ControlPlane) startControllerManager(ctx context.Context, certificates 
 		"--cert-dir="+filepath.Join(certificates, managerBinary),
 		"--root-ca-file="+authority, "--service-account-private-key-file="+filepath.Join(certificates, signerName+".key"),
 		"--use-service-account-credentials=false", "--kube-api-qps=100", "--kube-api-burst=200",
-		"--controllers="+strings.Join(controllers(), ","))
+		"--cluster-signing-cert-file="+authority, "--cluster-signing-key-file="+authorityKey,
+		"--controllers="+strings.Join(names, ","))
 	command.Stdout, command.Stderr = output, output
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a terminal's Ctrl-C is for the caller, who stops in order
 	if err := command.Start(); err != nil {

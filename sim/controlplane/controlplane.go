@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -46,6 +47,14 @@ type Config struct {
 	CertificateNames []string
 	// ControllerManager starts kube-controller-manager.
 	ControllerManager bool
+	// Controllers are those that it runs; nil: those that the platform's own
+	// objects need.
+	Controllers []string
+	// Flags are further flags of kube-apiserver, without dashes.
+	Flags map[string]string
+	// AcceptOwnCertificates lets clients in with certificates that the authority
+	// of kube-apiserver's own certificate has signed (see Authority).
+	AcceptOwnCertificates bool
 	// AuthenticationWebhook is the path of a kubeconfig file that says which
 	// server reviews bearer tokens that are not of ServiceAccounts.
 	AuthenticationWebhook string
@@ -61,6 +70,8 @@ type ControlPlane struct {
 	env        *envtest.Environment
 	rest       *rest.Config
 	authority  *pki.Authority
+	namesLock  sync.Mutex
+	names      []string // that kube-apiserver's certificate holds
 	kubeletTLS *tls.Config
 	manager    *controllerManager // nil without one
 	logs       []io.Closer
@@ -103,7 +114,7 @@ func checkAssets(dir string, names []string) error {
 }
 
 func (c *ControlPlane) start(ctx context.Context) error {
-	certificates := filepath.Join(c.config.Dir, "certificates")
+	certificates := c.certificateDir()
 	data := filepath.Join(c.config.Dir, "etcd")
 	for _, dir := range []string{certificates, data, c.logDir()} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -164,8 +175,16 @@ func (c *ControlPlane) start(ctx context.Context) error {
 		flags.Set("authentication-token-webhook-cache-ttl", "1s")
 	}
 
+	for name, value := range c.config.Flags {
+		flags.Set(name, value)
+	}
 	if c.rest, err = c.env.Start(); err != nil {
 		return fmt.Errorf("%w (logs in %s)", err, c.logDir())
+	}
+	if c.config.AcceptOwnCertificates {
+		if err := c.acceptOwnCertificates(ctx, certificates); err != nil {
+			return err
+		}
 	}
 	if err := ctx.Err(); err != nil {
 		return err
@@ -183,6 +202,9 @@ func (c *ControlPlane) URL() string { return strings.TrimSuffix(c.rest.Host, "/"
 
 // CABundle is the authority of kube-apiserver's certificate, as PEM.
 func (c *ControlPlane) CABundle() []byte { return c.authority.PEM() }
+
+// Authority signs kube-apiserver's certificate.
+func (c *ControlPlane) Authority() *pki.Authority { return c.authority }
 
 // RESTConfig is for a client with all rights. The caller may change it.
 func (c *ControlPlane) RESTConfig() *rest.Config { return rest.CopyConfig(c.rest) }
@@ -215,6 +237,8 @@ func (c *ControlPlane) Stop(ctx context.Context) error {
 	}
 	return nil
 }
+
+func (c *ControlPlane) certificateDir() string { return filepath.Join(c.config.Dir, "certificates") }
 
 func (c *ControlPlane) logDir() string { return filepath.Join(c.config.Dir, "logs") }
 

@@ -46,15 +46,43 @@ func New(name string) (*Authority, error) {
 	return &Authority{cert: cert, key: key}, nil
 }
 
+// Load makes an authority of its certificate and key, as PEM and KeyPEM give them.
+func Load(certificate, key []byte) (*Authority, error) {
+	pair, err := tls.X509KeyPair(certificate, key)
+	if err != nil {
+		return nil, fmt.Errorf("load authority: %w", err)
+	}
+	signer, ok := pair.PrivateKey.(*ecdsa.PrivateKey)
+	if !ok {
+		return nil, fmt.Errorf("load authority: unexpected kind of key %T", pair.PrivateKey)
+	}
+	return &Authority{cert: pair.Leaf, key: signer}, nil
+}
+
 // PEM is the authority's certificate.
 func (a *Authority) PEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw})
 }
 
+// KeyPEM is the authority's key.
+func (a *Authority) KeyPEM() ([]byte, error) {
+	der, err := x509.MarshalECPrivateKey(a.key)
+	if err != nil {
+		return nil, fmt.Errorf("encode key of %s: %w", a.cert.Subject.CommonName, err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), nil
+}
+
 // Issue signs a certificate for servers and clients. Hosts are DNS names and IP
 // addresses; groups become the subject's organisations.
 func (a *Authority) Issue(name string, hosts []string, groups ...string) (tls.Certificate, error) {
+	return a.IssueFor(lifetime, name, hosts, groups...)
+}
+
+// IssueFor signs a certificate with a life of its own length.
+func (a *Authority) IssueFor(life time.Duration, name string, hosts []string, groups ...string) (tls.Certificate, error) {
 	template := template(name)
+	template.NotAfter = time.Now().Add(life)
 	template.Subject.Organization = groups
 	template.KeyUsage = x509.KeyUsageDigitalSignature
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}

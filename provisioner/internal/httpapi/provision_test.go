@@ -155,6 +155,36 @@ func TestAnEnvironmentStaysWhereItWasBuilt(t *testing.T) {
 	}
 }
 
+// TestAKubeadmClusterStaysWhatItIs changes what its nodes were made with.
+func TestAKubeadmClusterStaysWhatItIs(t *testing.T) {
+	t.Parallel()
+	built := func(change string) string {
+		return `{` + change + `"name":"acme","topology":"vanilla_kubeadm","region":"eu-west-1","credential_id":"0f8b7a52-2f3c-4b63-9a0e-0c1d2e3f4a5b"}`
+	}
+	three := built(`"kubernetes_version":"1.36.3","control_plane_count":3,`)
+	cases := []struct {
+		name, body string
+		want       int
+	}{
+		{"the same request", three, http.StatusAccepted},
+		{"five control planes in place of three", built(`"kubernetes_version":"1.36.3","control_plane_count":5,`), http.StatusAccepted},
+		{"one in place of several", built(`"kubernetes_version":"1.36.3","control_plane_count":1,`), http.StatusConflict},
+		{"another range of pods", built(`"kubernetes_version":"1.36.3","control_plane_count":3,"pod_cidr":"172.16.0.0/16",`), http.StatusConflict},
+		{"another version, which nodes do not upgrade to", built(`"kubernetes_version":"1.35.7","control_plane_count":3,`), http.StatusConflict},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			f := setup(t)
+			f.start(t, three)
+			f.runs.change(func(r *runs.Run) { r.Status, r.Phase = api.StatusSucceeded, api.PhaseDone })
+			if w := f.do(http.MethodPost, "/api/v1/provisions", c.body, nil); w.Code != c.want {
+				t.Errorf("status %d, want %d: %s", w.Code, c.want, w.Body)
+			}
+		})
+	}
+}
+
 // TestEveryEarlierRunIsLookedAt puts more runs that built nothing than a page
 // holds after the one that did.
 func TestEveryEarlierRunIsLookedAt(t *testing.T) {

@@ -68,12 +68,15 @@ func kubeadmZones(controlPlanes int) (fewest int, reason string) {
 }
 
 // fixedPatches are the first patch releases whose kubeadm initialises through a
-// network load balancer without waiting for it (kubernetes/kubeadm#3294). Minors
-// after the last one have it from their first release on.
+// network load balancer without waiting for it (kubernetes/kubeadm#3294).
 var fixedPatches = map[int]int{33: 12, 34: 8, 35: 5, 36: 1}
 
-// oldestKubeadmMinor is the oldest minor that the bootstrap scripts are made for.
-const oldestKubeadmMinor = 33
+// The minors that the bootstrap scripts have versions of everything for
+// (modules/compute/bootstrap/versions.env).
+const (
+	oldestKubeadmMinor = 33
+	newestKubeadmMinor = 36
+)
 
 func (c *checker) kubeadmVersion(version string, controlPlanes int) string {
 	const field = "kubernetes_version"
@@ -96,8 +99,8 @@ func (c *checker) kubeadmVersion(version string, controlPlanes int) string {
 		c.addf(field, "must be major.minor.patch, such as 1.36.3")
 		return version
 	}
-	if minor < oldestKubeadmMinor {
-		c.addf(field, "must be 1.%d or newer", oldestKubeadmMinor)
+	if minor < oldestKubeadmMinor || minor > newestKubeadmMinor {
+		c.addf(field, "must be of 1.%d to 1.%d, for which the nodes' components are pinned", oldestKubeadmMinor, newestKubeadmMinor)
 	} else if fixed, ok := fixedPatches[minor]; ok && controlPlanes > 1 && patch < fixed {
 		c.addf(field, "must be 1.%d.%d or newer with several control planes: kubeadm of older patches cannot initialise through a network load balancer", minor, fixed)
 	}

@@ -41,7 +41,7 @@ func (l Limits) Check() error {
 }
 
 // available are the topologies that can be asked for today.
-var available = []api.Topology{api.TopologyEKS}
+var available = []api.Topology{api.TopologyEKS, api.TopologyVanillaKubeadm}
 
 // known are the topologies that the API documents.
 var known = []api.Topology{api.TopologyEKS, api.TopologyVanillaKubeadm, api.TopologyExistingMachines}

@@ -25,12 +25,16 @@ type Environment struct {
 	ClusterName string
 	Topology    api.Topology
 	Region      string
-	// KubernetesVersion is major.minor for eks.
+	// KubernetesVersion is major.minor for eks, and major.minor.patch for vanilla_kubeadm.
 	KubernetesVersion string
 
 	VPCCIDR string
 	// AvailabilityZones are used in this order; none means the first three of the region.
 	AvailabilityZones []string
+
+	// ControlPlaneCount and ControlPlaneInstanceType are for vanilla_kubeadm.
+	ControlPlaneCount        int
+	ControlPlaneInstanceType string
 
 	WorkerCount        int
 	WorkerMin          int
@@ -42,7 +46,9 @@ type Environment struct {
 	// AllowedCIDRs may reach that address or, without public access, the address
 	// inside the VPC; none means the VPC itself there.
 	AllowedCIDRs []string
-	// AdminPrincipalARN optionally names a second administrator of the cluster.
+	// PodCIDR is the range of pods, for vanilla_kubeadm.
+	PodCIDR string
+	// AdminPrincipalARN optionally names a second administrator of the cluster, for eks.
 	AdminPrincipalARN string
 
 	// Tags are put on every resource, beside the platform's own.
@@ -62,6 +68,9 @@ const (
 // a resource. An EKS node has most of others: three of the platform, its Name,
 // and six that EKS and its Auto Scaling group may put there.
 const MaxTags = 50 - 10
+
+// maxControlPlanes is what the modules take at most.
+const maxControlPlanes = 5
 
 // tags returns the tags of every resource. Keys are compared as HCL writes them,
 // in Unicode's normal form C: two that differ only in form are one to Terraform.
@@ -90,6 +99,7 @@ func (e Environment) check() error {
 	}
 	texts := []string{
 		e.Name, e.StateBucket, e.StateKey, e.ClusterName, e.Region, e.KubernetesVersion, e.VPCCIDR, e.WorkerInstanceType, e.AdminPrincipalARN,
+		e.ControlPlaneInstanceType, e.PodCIDR,
 	}
 	texts = append(texts, e.AvailabilityZones...)
 	texts = append(texts, e.AllowedCIDRs...)
@@ -100,6 +110,9 @@ func (e Environment) check() error {
 		if !utf8.ValidString(text) {
 			return fmt.Errorf("value is not UTF-8")
 		}
+	}
+	if e.Topology == api.TopologyVanillaKubeadm && (e.ControlPlaneCount < 1 || e.ControlPlaneCount > maxControlPlanes) {
+		return fmt.Errorf("%d control planes, 1 to %d are possible", e.ControlPlaneCount, maxControlPlanes)
 	}
 	if len(e.Tags) > MaxTags {
 		return fmt.Errorf("%d tags, at most %d are possible", len(e.Tags), MaxTags)

@@ -62,7 +62,60 @@ func goldenEnvironments() map[string]Environment {
 		"control":   "nul\x00 bell\a tab\t cr\r bom\ufeff line\u2028end",
 	}
 
+	vanilla := Environment{
+		Name:                     "acme-prod",
+		StateBucket:              "kubeopera-terraform-state-acme-prod",
+		StateKey:                 "terraform.tfstate",
+		Topology:                 api.TopologyVanillaKubeadm,
+		Region:                   "eu-west-1",
+		KubernetesVersion:        "1.36.3",
+		VPCCIDR:                  "10.0.0.0/16",
+		ControlPlaneCount:        1,
+		ControlPlaneInstanceType: "t3.medium",
+		WorkerCount:              2,
+		WorkerMin:                2,
+		WorkerMax:                2,
+		WorkerInstanceType:       "t3.large",
+		PublicAccess:             true,
+		AllowedCIDRs:             []string{"203.0.113.0/24"},
+	}
+
+	vanillaPrivate := vanilla
+	vanillaPrivate.PublicAccess = false
+	vanillaPrivate.AllowedCIDRs = nil
+
+	vanillaThree := vanilla
+	vanillaThree.ControlPlaneCount = 3
+
+	vanillaFive := vanillaPrivate
+	vanillaFive.ControlPlaneCount = 5
+	vanillaFive.AllowedCIDRs = []string{"10.8.0.0/16", "192.168.10.0/24"}
+
+	// The longest name there is: a bucket's name has no room for more.
+	vanillaFull := vanillaThree
+	vanillaFull.Name = "internal-acme-production-in-the-far-we"
+	vanillaFull.StateBucket = "kubeopera-terraform-state-" + vanillaFull.Name
+	vanillaFull.ClusterName = "acme"
+	vanillaFull.AvailabilityZones = full.AvailabilityZones
+	vanillaFull.WorkerMin, vanillaFull.WorkerCount, vanillaFull.WorkerMax = 0, 3, 10
+	vanillaFull.ControlPlaneInstanceType = "m7g.large"
+	vanillaFull.WorkerInstanceType = "m7g.xlarge"
+	vanillaFull.VPCCIDR = "192.168.0.0/20"
+	vanillaFull.PodCIDR = "10.32.0.0/14"
+	vanillaFull.AllowedCIDRs = full.AllowedCIDRs
+	vanillaFull.Tags = full.Tags
+
+	vanillaHostile := vanillaThree
+	vanillaHostile.Tags = hostile.Tags
+
 	return map[string]Environment{
+		"vanilla":         vanilla,
+		"vanilla-private": vanillaPrivate,
+		"vanilla-three":   vanillaThree,
+		"vanilla-five":    vanillaFive,
+		"vanilla-full":    vanillaFull,
+		"vanilla-hostile": vanillaHostile,
+
 		"smallest": smallest,
 		"full":     full,
 		"govcloud": govcloud,

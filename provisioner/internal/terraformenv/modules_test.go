@@ -97,15 +97,16 @@ func TestModulesWantTheVersionsThatAreRendered(t *testing.T) {
 	}
 }
 
-// All that the modules use of the provider is there, and not deprecated, in the
-// newest version that they allow; terraform validate checks the oldest.
-func TestModulesFitTheNewestProvider(t *testing.T) {
+// All that modules and environments use of the provider is there, and not
+// deprecated, in the newest version that they allow; terraform validate checks the
+// oldest.
+func TestModulesAndEnvironmentsFitTheNewestProvider(t *testing.T) {
 	t.Parallel()
 	schema := readSchemaExtract(t)
-	for _, module := range moduleNames() {
-		for _, block := range readModule(t, module) {
+	for name, blocks := range configurations(t) {
+		for _, block := range blocks {
 			for _, problem := range schema.problems(block) {
-				t.Errorf("module %s: %s", module, problem)
+				t.Errorf("%s: %s", name, problem)
 			}
 		}
 	}

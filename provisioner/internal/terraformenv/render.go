@@ -13,7 +13,7 @@ import (
 	"github.com/kubeopera/platform/shared/api"
 )
 
-// The files of an environment.
+// The files of an environment. Only one of an EKS cluster has variables.
 const (
 	FileMain      = "main.tf"
 	FileBackend   = "backend.tf"
@@ -54,6 +54,9 @@ func Render(e Environment) (map[string]string, error) {
 		files[FileMain] = eksMain(e, tags)
 		files[FileVariables] = eksVariables()
 		files[FileOutputs] = eksOutputs()
+	case api.TopologyVanillaKubeadm:
+		files[FileMain] = vanillaMain(e, tags)
+		files[FileOutputs] = vanillaOutputs(e)
 	default:
 		return nil, fmt.Errorf("render environment: no modules for topology %q", e.Topology)
 	}

@@ -21,7 +21,10 @@ func TestRenderMatchesGoldenFiles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := []string{FileBackend, FileMain, FileOutputs, FileProviders, FileVariables}
+			want := []string{FileBackend, FileMain, FileOutputs, FileProviders}
+			if environment.Topology == api.TopologyEKS {
+				want = append(want, FileVariables)
+			}
 			if diff := cmp.Diff(want, slices.Sorted(maps.Keys(files))); diff != "" {
 				t.Errorf("files differ (-want +got):\n%s", diff)
 			}
@@ -60,13 +63,26 @@ func TestRenderRefuses(t *testing.T) {
 	}{
 		{
 			name:      "a topology without modules",
-			change:    func(e *Environment) { e.Topology = api.TopologyVanillaKubeadm },
-			wantError: `no modules for topology "vanilla_kubeadm"`,
+			change:    func(e *Environment) { e.Topology = api.TopologyExistingMachines },
+			wantError: `no modules for topology "existing_machines"`,
 		},
 		{
 			name:      "no topology",
 			change:    func(e *Environment) { e.Topology = "" },
 			wantError: `no modules for topology ""`,
+		},
+		{
+			name:      "self-made nodes without a control plane",
+			change:    func(e *Environment) { e.Topology = api.TopologyVanillaKubeadm },
+			wantError: "0 control planes",
+		},
+		{
+			name: "more control planes than the modules take",
+			change: func(e *Environment) {
+				e.Topology = api.TopologyVanillaKubeadm
+				e.ControlPlaneCount = 7
+			},
+			wantError: "7 control planes",
 		},
 		{
 			name:      "no name",

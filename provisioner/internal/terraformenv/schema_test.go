@@ -54,6 +54,7 @@ const (
 func notInSchema() []string {
 	return []string{
 		"aws_default_security_group",
+		"aws_eip_association",
 		"data.aws_ec2_instance_type",
 		"data.aws_eks_clusters",
 		"data.aws_eks_node_group",
@@ -119,7 +120,26 @@ type (
 	}
 )
 
-// extractSchema keeps of a schema the types that the modules use.
+// configurations are the blocks of all modules and of all rendered environments.
+func configurations(tb testing.TB) map[string][]*hclsyntax.Block {
+	tb.Helper()
+	all := map[string][]*hclsyntax.Block{}
+	for _, module := range moduleNames() {
+		all["module "+module] = readModule(tb, module)
+	}
+	for name, environment := range goldenEnvironments() {
+		for file, content := range mustRender(tb, environment) {
+			parsed, diagnostics := hclsyntax.ParseConfig([]byte(content), file, hcl.InitialPos)
+			if diagnostics.HasErrors() {
+				tb.Fatal(diagnostics)
+			}
+			all["environment "+name] = append(all["environment "+name], parsed.Body.(*hclsyntax.Body).Blocks...)
+		}
+	}
+	return all
+}
+
+// extractSchema keeps of a schema the types that the modules and environments use.
 func extractSchema(tb testing.TB, data []byte) schemaExtract {
 	tb.Helper()
 	var full fullSchema
@@ -135,8 +155,8 @@ func extractSchema(tb testing.TB, data []byte) schemaExtract {
 		Resources:       map[string]*schemaBlock{},
 		DataSources:     map[string]*schemaBlock{},
 	}
-	for _, module := range moduleNames() {
-		for _, block := range readModule(tb, module) {
+	for _, blocks := range configurations(tb) {
+		for _, block := range blocks {
 			switch block.Type {
 			case "resource":
 				if t, ok := provider.Resources[block.Labels[0]]; ok {

@@ -16,7 +16,7 @@ import (
 const modulesDir = "../../../modules"
 
 // moduleNames are the folders in it.
-func moduleNames() []string { return []string{"eks", "vpc"} }
+func moduleNames() []string { return []string{"compute", "eks", "security", "vpc"} }
 
 func TestFilesAreFormattedAsTerraformWould(t *testing.T) {
 	t.Parallel()

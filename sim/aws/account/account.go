@@ -1,5 +1,6 @@
-// Package account lets the EKS fake look into the emulator, where the rest of
-// the AWS account is: subnets, security groups, launch templates and roles.
+// Package account lets the fakes and the simulator look into the emulator, where
+// the rest of the AWS account is: subnets, security groups, launch templates,
+// roles and their policies, instances, addresses and load balancers.
 //
 // It speaks to the emulator directly, not through the gateway, so that its
 // calls are neither recorded nor subject to faults.
@@ -20,8 +21,11 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	elb "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
+	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/aws/smithy-go"
 
 	"github.com/kubeopera/platform/sim/aws/eks"
@@ -35,6 +39,10 @@ type Client struct {
 	endpoint *url.URL
 	http     *http.Client
 	ec2      *ec2.Client
+	iam      *iam.Client
+
+	scaling   *autoscaling.Client
+	balancing *elb.Client
 }
 
 var _ eks.Account = (*Client)(nil)
@@ -42,16 +50,16 @@ var _ eks.Account = (*Client)(nil)
 // New returns a client for the emulator at endpoint, which takes any credentials.
 func New(endpoint *url.URL) *Client {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: callTimeout}
+	config := aws.Config{
+		BaseEndpoint: new(endpoint.String()),
+		Region:       "us-east-1",
+		Credentials:  credentials.NewStaticCredentialsProvider("simulator", "simulator", ""),
+		HTTPClient:   client,
+		Retryer:      func() aws.Retryer { return aws.NopRetryer{} },
+	}
 	return &Client{
-		endpoint: endpoint,
-		http:     client,
-		ec2: ec2.New(ec2.Options{
-			BaseEndpoint: new(endpoint.String()),
-			Region:       "us-east-1",
-			Credentials:  credentials.NewStaticCredentialsProvider("simulator", "simulator", ""),
-			HTTPClient:   client,
-			Retryer:      aws.NopRetryer{},
-		}),
+		endpoint: endpoint, http: client, ec2: ec2.NewFromConfig(config), iam: iam.NewFromConfig(config),
+		scaling: autoscaling.NewFromConfig(config), balancing: elb.NewFromConfig(config),
 	}
 }
 
@@ -128,9 +136,9 @@ func (c *Client) LaunchTemplate(ctx context.Context, region, id, name string) (e
 	return t, nil
 }
 
-// translate makes EC2's many ways to say that something is not there one.
+// translate makes AWS's many ways to say that something is not there one.
 func translate(what string, err error) error {
-	if apiErr, ok := errors.AsType[smithy.APIError](err); ok && strings.Contains(apiErr.ErrorCode(), "NotFound") {
+	if apiErr, ok := errors.AsType[smithy.APIError](err); ok && (strings.Contains(apiErr.ErrorCode(), "NotFound") || apiErr.ErrorCode() == "NoSuchEntity") {
 		return fmt.Errorf("%s: %w: %s", what, eks.ErrNotFound, apiErr.ErrorMessage())
 	}
 	return fmt.Errorf("%s: %w", what, err)

@@ -68,7 +68,7 @@ func mend(resp *http.Response) error {
 	_ = resp.Body.Close()
 	for _, m := range mendings {
 		if bytes.Contains(body, []byte(m.answer)) {
-			body = m.apply(body)
+			body = m.apply(body, keyring.CallerFrom(resp.Request.Context()).Region)
 		}
 	}
 	resp.Body = io.NopCloser(bytes.NewReader(body))

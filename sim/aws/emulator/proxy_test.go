@@ -28,7 +28,7 @@ func call(t *testing.T, answer http.HandlerFunc, service string) *httptest.Respo
 	}
 	proxy := emulator.NewProxy(target, slog.New(slog.DiscardHandler))
 	t.Cleanup(proxy.Close)
-	r := httptest.NewRequestWithContext(keyring.WithCaller(t.Context(), keyring.Caller{Service: service}), http.MethodPost, "http://gateway:4566/", strings.NewReader("Action=X"))
+	r := httptest.NewRequestWithContext(keyring.WithCaller(t.Context(), keyring.Caller{Service: service, Region: "eu-central-1"}), http.MethodPost, "http://gateway:4566/", strings.NewReader("Action=X"))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	w := httptest.NewRecorder()
 	proxy.ServeHTTP(w, r)
@@ -77,5 +77,16 @@ func TestLaunchTemplateLosesTagsThatAreNotItsData(t *testing.T) {
 	other := `<DescribeOtherResponse>` + own + `</DescribeOtherResponse>`
 	if w := call(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(other)) }, "ec2"); w.Body.String() != other {
 		t.Errorf("another answer was changed: %s", w.Body)
+	}
+}
+
+func TestInstancesHaveTheirRegionsDomain(t *testing.T) {
+	t.Parallel()
+	const other = `<dnsName>x.ec2.internal</dnsName>`
+	w := call(t, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`<DescribeInstancesResponse><privateDnsName>ip-10-0-1-4.ec2.internal</privateDnsName>` + other + `</DescribeInstancesResponse>`))
+	}, "ec2")
+	if want := `<DescribeInstancesResponse><privateDnsName>ip-10-0-1-4.eu-central-1.compute.internal</privateDnsName>` + other + `</DescribeInstancesResponse>`; w.Body.String() != want {
+		t.Errorf("got %s", w.Body)
 	}
 }

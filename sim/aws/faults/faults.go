@@ -40,7 +40,7 @@ type Fault struct {
 	Service     string          `json:"service,omitempty"`       // "ec2", "s3", "eks", …
 	Operation   string          `json:"operation,omitempty"`     // "CreateVpc", "PutObject", …
 	AccessKeyID string          `json:"access_key_id,omitempty"` // whose calls
-	Resource    string          `json:"resource,omitempty"`      // a part of the request's path, e.g. an object's key
+	Resource    string          `json:"resource,omitempty"`      // a part of the request's path, e.g. an object's key; of parameters' names in SSM
 	Nth         int             `json:"nth,omitempty"`           // the first matching call that it acts on; 0 and 1: the next one
 	Times       int             `json:"times,omitempty"`         // how many calls it acts on; 0: one; Always: all
 	Kind        Kind            `json:"kind"`

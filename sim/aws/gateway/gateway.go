@@ -36,6 +36,12 @@ type operationNamer interface {
 	Operation(r *http.Request) string
 }
 
+// resourceNamer is implemented by services whose paths do not say what a
+// request is about.
+type resourceNamer interface {
+	Resource(body []byte) string
+}
+
 // Gateway is the account's HTTP handler.
 type Gateway struct {
 	cfg      Config
@@ -102,6 +108,7 @@ type call struct {
 	requestID string
 	started   time.Time
 	entry     Call
+	resource  string
 	handler   http.Handler // nil: the fallback
 }
 
@@ -129,6 +136,10 @@ func (c *call) identify(r *http.Request, sig sigv4.Signature, services map[strin
 		Service: sig.Service, Region: sig.Region, AccessKeyID: sig.AccessKeyID,
 		Method: r.Method, Path: r.URL.Path,
 	}
+	c.resource = r.URL.Path
+	if namer, ok := c.handler.(resourceNamer); ok {
+		c.resource = namer.Resource(c.body)
+	}
 	if namer, ok := c.handler.(operationNamer); ok {
 		c.entry.Operation = namer.Operation(r)
 	} else {
@@ -140,7 +151,7 @@ func (c *call) identify(r *http.Request, sig sigv4.Signature, services map[strin
 func (g *Gateway) dispatch(c *call, r *http.Request) {
 	w := http.ResponseWriter(c.w)
 	for _, f := range g.faults.Match(faults.Call{
-		Service: c.entry.Service, Operation: c.entry.Operation, AccessKeyID: c.entry.AccessKeyID, Resource: c.entry.Path,
+		Service: c.entry.Service, Operation: c.entry.Operation, AccessKeyID: c.entry.AccessKeyID, Resource: c.resource,
 	}) {
 		c.entry.Fault = f.ID
 		switch f.Kind {

@@ -55,12 +55,20 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	}
 	defer func() { _ = logFile.Close() }() // the child has its own descriptor
 
+	imageFile, err := filepath.Abs(cfg.LogFile + ".images.json")
+	if err != nil {
+		return nil, fmt.Errorf("find the place for images: %w", err)
+	}
+	if err := writeImages(imageFile); err != nil {
+		return nil, err
+	}
 	cmd := exec.Command(cfg.Server, "-H", "127.0.0.1", "-p", strconv.Itoa(port)) //nolint:noctx // ended by Close, in order, not by a context
 	cmd.Dir = filepath.Dir(cfg.LogFile)
 	cmd.Env = append(os.Environ(),
 		"MOTO_ACCOUNT_ID="+cfg.AccountID,
 		// Terraform attaches AWS's own policies to roles, which must exist.
 		"MOTO_IAM_LOAD_MANAGED_POLICIES=true",
+		"MOTO_AMIS_PATH="+imageFile,
 		"PYTHONUNBUFFERED=1",
 		// Requests must not leave by a proxy of the environment.
 		"NO_PROXY=*", "no_proxy=*",

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,9 +9,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/kubeopera/platform/shared/api"
 	"github.com/kubeopera/platform/shared/client"
@@ -22,9 +26,10 @@ func demoCommand(env environment) *cobra.Command {
 	var verbose bool
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Provision an EKS cluster through the API and show the result",
-		Long: `demo provisions an EKS cluster through cluster-provisioner's API, shows its
-progress, and lists the cluster's namespaces with the kubeconfig that came back.
+		Short: "Provision a cluster of each topology through the API and show the result",
+		Long: `demo provisions an EKS cluster and a kubeadm cluster with three control planes
+through cluster-provisioner's API, side by side, shows their progress, and uses
+the kubeconfigs that come back.
 
 It uses the simulator that ` + "`up`" + ` started in this checkout, and leaves it running;
 without one it starts its own and stops it at the end.`,
@@ -48,100 +53,162 @@ without one it starts its own and stops it at the end.`,
 				return err
 			}
 			if up {
-				fmt.Fprintln(env.stdout, "\nThe simulator is still up: the kubeconfig works until you stop it.")
+				fmt.Fprintln(env.stdout, "\nThe simulator is still up: the kubeconfigs work until you stop it.")
 			} else {
-				fmt.Fprintln(env.stdout, "\nThe simulator stops now, and the cluster with it. To keep one: `make up` in one terminal, `make demo` in another.")
+				fmt.Fprintln(env.stdout, "\nThe simulator stops now, and the clusters with it. To keep them: `make up` in one terminal, `make demo` in another.")
 			}
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&name, "name", "", "name of the cluster; default: demo with the time")
+	cmd.Flags().StringVar(&name, "name", "", "what the clusters' names start with; default: demo with the time")
 	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "show the simulator's own log")
 	return cmd
 }
 
-func demo(ctx context.Context, env environment, here running, name string) error {
-	if name == "" {
-		name = "demo-" + time.Now().UTC().Format("150405")
+// cluster is one that the demo provisions, and what it shows of it at the end.
+type cluster struct {
+	what    string
+	request api.ProvisionRequest
+	show    []string // arguments of kubectl
+	needs   string   // program that the kubeconfig runs
+}
+
+// clusters are one of each topology. Prefix starts their names.
+func clusters(prefix, credential string) []cluster {
+	eks := api.ProvisionRequest{
+		Name: prefix + "-eks", Topology: api.TopologyEKS, KubernetesVersion: "1.35", WorkerCount: new(2),
+	}
+	kubeadm := api.ProvisionRequest{
+		Name: prefix + "-kubeadm", Topology: api.TopologyVanillaKubeadm, KubernetesVersion: "1.36.3",
+		ControlPlaneCount: new(3), WorkerCount: new(1),
+	}
+	for _, r := range []*api.ProvisionRequest{&eks, &kubeadm} {
+		r.Region, r.CredentialID = "eu-west-1", credential
+	}
+	return []cluster{
+		{what: "EKS with two workers", request: eks, show: []string{"get", "namespaces"}, needs: "aws"},
+		{what: "kubeadm with three control planes behind a load balancer", request: kubeadm, show: []string{"get", "nodes"}},
+	}
+}
+
+// demo provisions the clusters side by side and shows each when all have ended.
+func demo(ctx context.Context, env environment, here running, prefix string) error {
+	if prefix == "" {
+		prefix = "demo-" + time.Now().UTC().Format("150405")
 	}
 	provisioner, err := client.NewProvisioner(client.Config{BaseURL: here.URL, APIKey: here.Key})
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(env.stdout, "\nPOST %s/api/v1/provisions: an EKS cluster %q in eu-west-1\n", here.URL, name)
-	started := time.Now()
-	run, err := provisioner.StartProvision(ctx, api.ProvisionRequest{
-		Name:              name,
-		Topology:          api.TopologyEKS,
-		Region:            "eu-west-1",
-		CredentialID:      here.Credential,
-		KubernetesVersion: "1.35",
-		WorkerCount:       new(2),
-	})
-	if err != nil {
+	all := clusters(prefix, here.Credential)
+	runs := make([]api.Provision, len(all))
+	fmt.Fprintf(env.stdout, "\nPOST %s/api/v1/provisions\n", here.URL)
+	for i, c := range all {
+		if runs[i], err = provisioner.StartProvision(ctx, c.request); err != nil {
+			return err
+		}
+		fmt.Fprintf(env.stdout, "202 Accepted: %s, %s in eu-west-1, run %s\n", c.request.Name, c.what, runs[i].ID)
+	}
+	fmt.Fprintln(env.stdout)
+	progress := newProgress(env.stdout)
+	var group errgroup.Group
+	for i, c := range all {
+		group.Go(func() (err error) {
+			runs[i], err = provisioner.Wait(ctx, runs[i].ID, progress.of(c.request.Name))
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
 		return err
 	}
-	fmt.Fprintf(env.stdout, "202 Accepted: run %s\n\n", run.ID)
-	run, err = provisioner.Wait(ctx, run.ID, progressPrinter(env.stdout, started))
-	if err != nil {
-		return err
+	var errs []error
+	for i, c := range all {
+		errs = append(errs, show(ctx, env, here, provisioner, c, runs[i]))
 	}
+	return errors.Join(errs...)
+}
+
+// show uses a cluster's kubeconfig, or says why there is none.
+func show(ctx context.Context, env environment, here running, provisioner *client.Provisioner, c cluster, run api.Provision) error {
 	if run.Status != api.StatusSucceeded {
-		return fmt.Errorf("the run ended %s (%s): %s", run.Status, run.ErrorCode, run.Message)
+		printLogTail(ctx, env.stdout, provisioner, run.ID)
+		return fmt.Errorf("the run of %s ended %s (%s): %s", c.request.Name, run.Status, run.ErrorCode, run.Message)
 	}
 	kubeconfig, err := provisioner.Kubeconfig(ctx, run.ID)
 	if err != nil {
 		return err
 	}
-	file := filepath.Join(here.Dir, name+".kubeconfig")
+	file := filepath.Join(here.Dir, c.request.Name+".kubeconfig")
 	if err := os.WriteFile(file, kubeconfig, 0o600); err != nil {
 		return err
 	}
-	fmt.Fprintf(env.stdout, "\nThe kubeconfig, from GET %s/api/v1/provisions/%s/kubeconfig, is in %s\n", here.URL, run.ID, file)
-	return getNamespaces(ctx, env, here, file)
+	fmt.Fprintf(env.stdout, "\n%s: the kubeconfig, from GET /api/v1/provisions/%s/kubeconfig, is in %s\n", c.request.Name, run.ID, file)
+	return useKubectl(ctx, env, here, file, c)
 }
 
-// progressPrinter prints a line whenever something has changed that a person
-// would want to see.
-func progressPrinter(w io.Writer, started time.Time) func(api.Provision) {
+// progress prints a line whenever something has changed that a person would want
+// to see, for several runs at once.
+type progress struct {
+	mu      sync.Mutex
+	w       io.Writer
+	started time.Time
+}
+
+func newProgress(w io.Writer) *progress { return &progress{w: w, started: time.Now()} }
+
+// of gives the callback for one run.
+func (p *progress) of(name string) func(api.Provision) {
 	last := ""
 	return func(run api.Provision) {
-		line := string(run.Status)
-		if run.Phase != "" {
-			line += "  " + string(run.Phase)
-		}
-		if p := run.Progress; p != nil && p.Total > 0 {
-			line += fmt.Sprintf("  %d of %d resources", p.Done, p.Total)
-			if p.Current != "" {
-				line += "  " + p.Current
-			}
-		} else if run.Message != "" {
-			line += "  " + run.Message
+		line := fmt.Sprintf("%s  %-9s  ", name, run.Status)
+		switch done := run.Progress; {
+		case run.Phase == api.PhaseApply && done != nil && done.Total > 0:
+			line += fmt.Sprintf("apply  %d of %d resources  %s", done.Done, done.Total, done.Current)
+		default:
+			line += cmp.Or(run.Message, string(run.Phase))
 		}
 		if line == last {
 			return
 		}
 		last = line
-		fmt.Fprintf(w, "%6.1fs  %s\n", time.Since(started).Seconds(), line)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		fmt.Fprintf(p.w, "%6.1fs  %s\n", time.Since(p.started).Seconds(), strings.TrimRight(line, " "))
 	}
 }
 
-// getNamespaces uses the kubeconfig as a person would, and says what that takes
-// on this machine.
-func getNamespaces(ctx context.Context, env environment, here running, kubeconfig string) error {
+// printLogTail shows the end of a failed run's log, which goes with the simulator.
+func printLogTail(ctx context.Context, w io.Writer, provisioner *client.Provisioner, id string) {
+	log, err := provisioner.Logs(ctx, id, client.LogOptions{Tail: 10})
+	if err != nil {
+		fmt.Fprintf(w, "\nno log: %v\n", err)
+		return
+	}
+	defer log.Close()
+	fmt.Fprintf(w, "\nThe end of the log, from GET /api/v1/provisions/%s/logs?tail=10:\n\n", id)
+	if _, err := io.Copy(w, log); err != nil {
+		fmt.Fprintf(w, "the log broke off: %v\n", err)
+	}
+	fmt.Fprintln(w)
+}
+
+// useKubectl uses the kubeconfig as a person would, and says what that takes on
+// this machine.
+func useKubectl(ctx context.Context, env environment, here running, kubeconfig string, c cluster) error {
 	path := env.getenv("PATH")
-	if _, err := exec.LookPath("aws"); err != nil {
+	if _, err := exec.LookPath(c.needs); c.needs != "" && err != nil {
 		bin := filepath.Dir(here.AWSCLI)
 		path = bin + string(filepath.ListSeparator) + path
-		fmt.Fprintf(env.stdout, "\nThe kubeconfig runs the AWS CLI, which is not on your PATH; the simulator has installed one:\n$ export PATH=%s:$PATH\n", bin)
+		fmt.Fprintf(env.stdout, "It runs the AWS CLI, which is not on your PATH; the simulator has installed one:\n$ export PATH=%s:$PATH\n", bin)
 	}
-	fmt.Fprintf(env.stdout, "\n$ kubectl --kubeconfig %s get namespaces\n", kubeconfig)
+	args := append([]string{"--kubeconfig", kubeconfig}, c.show...)
+	fmt.Fprintf(env.stdout, "$ kubectl %s\n", strings.Join(args, " "))
 	kubectl, err := exec.LookPath("kubectl")
 	if err != nil {
 		fmt.Fprintln(env.stdout, "(kubectl is not on PATH: install it to use the kubeconfig)")
 		return nil //nolint:nilerr // the demo has shown all that this machine can
 	}
-	cmd := exec.CommandContext(ctx, kubectl, "--kubeconfig", kubeconfig, "get", "namespaces")
+	cmd := exec.CommandContext(ctx, kubectl, args...)
 	cmd.Env = append(os.Environ(), "PATH="+path)
 	cmd.Stdout, cmd.Stderr = env.stdout, env.stderr
 	if err := cmd.Run(); err != nil {

@@ -12,12 +12,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kubeopera/platform/sim/sandbox"
+	"github.com/kubeopera/platform/sim/machine"
 )
 
 func main() {
 	// Everything lives in a PID namespace, so that nothing outlives this process.
-	if err := sandbox.Enter(); err != nil {
+	if err := machine.Enter(); err != nil {
 		fmt.Fprintln(os.Stderr, "kubeopera-sim:", err)
 		os.Exit(1)
 	}

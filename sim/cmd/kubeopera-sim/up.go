@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -73,7 +72,7 @@ func start(ctx context.Context, env environment, verbose bool) (*sim.Simulator, 
 	s, err := sim.Start(ctx, sim.Config{
 		Root: root, Bin: filepath.Join(root, "bin"), Dir: dir, Assets: assets, Cache: cache,
 		Getenv: env.getenv,
-		Log:    slog.New(slog.NewTextHandler(env.stderr, logOptions(verbose))),
+		Log:    newLog(env.stderr, verbose),
 	})
 	if err != nil {
 		return nil, running{}, err
@@ -87,19 +86,6 @@ func start(ctx context.Context, env environment, verbose bool) (*sim.Simulator, 
 		return nil, running{}, errors.Join(err, s.Stop(context.WithoutCancel(ctx)))
 	}
 	return s, here, nil
-}
-
-// logOptions leaves time and level to who wants to see everything.
-func logOptions(verbose bool) *slog.HandlerOptions {
-	if verbose {
-		return &slog.HandlerOptions{Level: slog.LevelDebug}
-	}
-	return &slog.HandlerOptions{ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
-		if len(groups) == 0 && (a.Key == slog.TimeKey || a.Key == slog.LevelKey && a.Value.Any() == slog.LevelInfo) {
-			return slog.Attr{}
-		}
-		return a
-	}}
 }
 
 // find gives the simulator that is up in dir, if there is one.
@@ -131,18 +117,18 @@ func printUp(w io.Writer, s *sim.Simulator, here running) {
 	fmt.Fprintf(w, `
 The simulator is up.
 
-  cluster-provisioner  %[1]s   (API: %[1]s/docs)
-  API key              %[2]s
-  AWS credential id    %[3]s
-  AWS endpoint         %[4]s
-  host cluster         kubectl --kubeconfig %[5]s get jobs,pods -n %[6]s
-  logs                 %[7]s
+  API, to read      %[1]s/docs
+  runs              kubectl --kubeconfig %[5]s get jobs,pods -n %[6]s
+  simulated AWS     %[4]s
+  state and logs    %[7]s
 
-Provision a cluster: make demo   (in another terminal; it uses this simulator), or
+In another terminal, make demo provisions a cluster in it. Or go by hand through
+docs/user-guide.md, which expects the address, an API key and an AWS credential's id:
 
-  curl -sS %[1]s/api/v1/provisions \
-    -H 'X-Api-Key: %[2]s' -H 'Content-Type: application/json' \
-    -d '{"name": "acme", "topology": "eks", "region": "eu-west-1", "kubernetes_version": "1.35", "credential_id": "%[3]s"}'
+  export URL=%[1]s KEY=%[2]s CREDENTIAL=%[3]s
+
+  curl -sS "$URL/api/v1/provisions" -H "X-Api-Key: $KEY" -H 'Content-Type: application/json' \
+    -d '{"name": "acme", "topology": "eks", "region": "eu-west-1", "kubernetes_version": "1.35", "credential_id": "'"$CREDENTIAL"'"}'
 
 Ctrl-C stops it.
 `, here.URL, here.Key, here.Credential, s.AWS.URL(), s.HostKubeconfig(), sim.RunNamespace, here.Dir)

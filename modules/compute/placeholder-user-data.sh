@@ -1,0 +1,2 @@
+#!/bin/bash
+# Placeholder: this control plane is set up from outside.

@@ -1,0 +1,21 @@
+# Rendered by cluster-provisioner, again for every run: changes made here are lost.
+
+output "api_endpoint_internal" {
+  description = "URL of the Kubernetes API for nodes and the VPC."
+  value       = module.compute.api_endpoint
+}
+
+output "api_endpoint_public" {
+  description = "URL of the Kubernetes API for the outside; empty if there is none."
+  value       = ""
+}
+
+output "parameter_prefix" {
+  description = "What the names of the parameters begin with through which nodes talk."
+  value       = "/kubeopera/acme-prod"
+}
+
+output "control_plane_count" {
+  description = "Number of control planes."
+  value       = 1
+}
