@@ -18,7 +18,7 @@ TEST_FLAGS ?= -timeout 20m
 SERVICE_IMAGE = $(shell sed -n 's/^ *image: *//p' provisioner/deploy/deployment.yaml)
 RUNNER_IMAGE = $(shell sed -n 's/^\tterraformRunnerImage  *= "\(.*\)"/\1/p' provisioner/internal/kube/terraform_job.go)
 
-.PHONY: help build test unit race lint fmt tidy generate golden standalone verify demo up e2e images control-plane kubeadm clean
+.PHONY: help build test unit race lint fmt tidy generate golden standalone verify demo up e2e soak images control-plane kubeadm clean
 
 help: ## Print this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ race: control-plane kubeadm ## Run the unit and integration tests with the race 
 
 e2e: build control-plane ## Run the whole-platform tests on the simulator
 	KUBEBUILDER_ASSETS=$$(tools/control-plane) go test -count=1 -timeout 30m ./e2e/...
+
+soak: control-plane kubeadm ## Run the long fault tests of self-bootstrapping clusters
+	KUBEOPERA_SOAK=1 KUBEBUILDER_ASSETS=$$(tools/control-plane) go test -count=1 -timeout 60m ./sim/machine -run Survives -v
 
 control-plane: ## Make sure that the simulator's control plane binaries are in the cache
 	@tools/control-plane >/dev/null

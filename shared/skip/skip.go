@@ -52,3 +52,12 @@ func Long(tb testing.TB) {
 		tb.Skip("long test, under -short")
 	}
 }
+
+// Soak skips a test that takes many minutes and repeats what shorter ones prove,
+// unless `make soak` runs it.
+func Soak(tb testing.TB) {
+	tb.Helper()
+	if os.Getenv("KUBEOPERA_SOAK") == "" {
+		tb.Skip("make soak runs it")
+	}
+}

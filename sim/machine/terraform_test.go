@@ -199,13 +199,10 @@ func TestTerraformAndUserDataMakeACluster(t *testing.T) {
 	untilNodes(t, client, 3)
 }
 
-// TestAHighlyAvailableClusterSurvives takes minutes, of which most are Terraform's:
-// KUBEOPERA_SOAK=1 runs it. Without faults the same cluster is made end to end by
-// the platform's own tests.
+// TestAHighlyAvailableClusterSurvives takes minutes, of which most are Terraform's.
+// Without faults the same cluster is made end to end by the platform's own tests.
 func TestAHighlyAvailableClusterSurvives(t *testing.T) {
-	if _, soak := os.LookupEnv("KUBEOPERA_SOAK"); !soak {
-		t.Skip("KUBEOPERA_SOAK is not set")
-	}
+	skip.Soak(t)
 	e := newEnvironment(t, "vanilla-three")
 	inits := shared.machines.Inits()
 	e.apply(t)
