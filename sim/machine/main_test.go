@@ -19,6 +19,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"go.uber.org/goleak"
 
 	"github.com/kubeopera/platform/shared/skip"
 	"github.com/kubeopera/platform/sim/aws"
@@ -59,6 +60,12 @@ func TestMain(m *testing.M) {
 	}
 	if shared.account != nil {
 		if err := shared.account.Close(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	if code == 0 {
+		if err := goleak.Find(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			code = 1
 		}

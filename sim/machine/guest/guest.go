@@ -87,7 +87,7 @@ func Main() {
 	}
 	name := filepath.Base(os.Args[0])
 	if os.Args[0] == Init {
-		os.Exit(firstProcess())
+		syscall.Exit(firstProcess())
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
@@ -100,9 +100,10 @@ func Main() {
 	}
 	if !ok {
 		fmt.Fprintf(os.Stderr, "%s: the light machine has no stand-in of that name\n", name)
-		os.Exit(127) //nolint:gocritic // nothing to clean up
+		syscall.Exit(127) //nolint:gocritic // nothing to clean up
 	}
-	os.Exit(command(ctx, os.Args[1:], stdio{in: os.Stdin, out: os.Stdout, err: os.Stderr}))
+	// Not os.Exit, with which a program that was built to find races rests a second.
+	syscall.Exit(command(ctx, os.Args[1:], stdio{in: os.Stdin, out: os.Stdout, err: os.Stderr}))
 }
 
 func succeed(context.Context, []string, stdio) int { return 0 }

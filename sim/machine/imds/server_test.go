@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,12 +15,16 @@ import (
 
 type fixture struct {
 	server *httptest.Server
-	now    time.Time
+	later  atomic.Int64 // than the start, in nanoseconds
+}
+
+func (f *fixture) now() time.Time {
+	return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC).Add(time.Duration(f.later.Load()))
 }
 
 func start(t *testing.T) *fixture {
 	t.Helper()
-	f := &fixture{now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+	f := &fixture{}
 	instance := imds.Instance{
 		ID: "i-0123", Region: "eu-west-1", AvailabilityZone: "eu-west-1b", PrivateIP: "10.0.1.5",
 		PrivateDNSName: "ip-10-0-1-5.eu-west-1.compute.internal", MAC: "02:00:0a:00:01:05",
@@ -28,9 +33,9 @@ func start(t *testing.T) *fixture {
 	f.server = httptest.NewServer(imds.New(imds.Config{
 		Instance: func() imds.Instance { return instance },
 		Credentials: func() (imds.Credentials, error) {
-			return imds.Credentials{AccessKeyID: "ASIA1", SecretAccessKey: "s", Token: "t", Issued: f.now, Expiration: f.now.Add(time.Hour)}, nil
+			return imds.Credentials{AccessKeyID: "ASIA1", SecretAccessKey: "s", Token: "t", Issued: f.now(), Expiration: f.now().Add(time.Hour)}, nil
 		},
-		Now: func() time.Time { return f.now },
+		Now: f.now,
 	}))
 	t.Cleanup(f.server.Close)
 	return f
@@ -79,7 +84,7 @@ func TestATokenIsNeeded(t *testing.T) {
 	if status, body := f.do(t, http.MethodGet, "/latest/meta-data/instance-id", "X-aws-ec2-metadata-token", token); status != http.StatusOK || body != "i-0123" {
 		t.Errorf("with a token: %d %q", status, body)
 	}
-	f.now = f.now.Add(time.Minute)
+	f.later.Store(int64(time.Minute))
 	if status, _ := f.do(t, http.MethodGet, "/latest/meta-data/instance-id", "X-aws-ec2-metadata-token", token); status != http.StatusUnauthorized {
 		t.Errorf("with a token that has ended: %d, want 401", status)
 	}
