@@ -87,7 +87,7 @@ func (c *Cluster) tail(ctx context.Context, pod *corev1.Pod, names []string, lin
 		if err != nil {
 			return nil, err
 		}
-		data, err := readLast(text, tailLimit)
+		data, _, err := runs.ReadEnd(text, tailLimit)
 		if err := errors.Join(err, text.Close()); err != nil {
 			return nil, failed("read the log of pod", pod.Name, err)
 		}
@@ -103,25 +103,6 @@ func (c *Cluster) tail(ctx context.Context, pod *corev1.Pod, names []string, lin
 // tailLimit bounds what the last lines of a log may take in memory: a line has
 // no bound of its own.
 const tailLimit = 4 << 20
-
-// readLast reads r to its end and gives its last bytes, at most limit.
-func readLast(r io.Reader, limit int) ([]byte, error) {
-	var last []byte
-	chunk := make([]byte, 32<<10)
-	for {
-		n, err := r.Read(chunk)
-		last = append(last, chunk[:n]...)
-		if len(last) > 2*limit {
-			last = append(last[:0], last[len(last)-limit:]...)
-		}
-		if errors.Is(err, io.EOF) {
-			return last[max(0, len(last)-limit):], nil
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-}
 
 // awaitContainer waits until a container has begun, or will not.
 func (c *Cluster) awaitContainer(ctx context.Context, id runs.ID, pod, container string) error {

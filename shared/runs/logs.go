@@ -173,7 +173,7 @@ func (e *Engine) podLog(ctx context.Context, id ID) (text []byte, truncated bool
 		return nil, false, err
 	}
 	defer func() { _ = stream.Close() }()
-	text, truncated, err = readEnd(stream, archiveLimit)
+	text, truncated, err = ReadEnd(stream, archiveLimit)
 	if err != nil {
 		return nil, false, fmt.Errorf("read pod log: %w", err)
 	}
@@ -193,16 +193,16 @@ func (e *Engine) publishedLog(ctx context.Context, id ID) ([]byte, error) {
 	if err != nil {
 		return nil, nil //nolint:nilerr // what is no log cannot be archived, now or later
 	}
-	text, _, err := readEnd(io.LimitReader(unzip, 4*archiveLimit), archiveLimit)
+	text, _, err := ReadEnd(io.LimitReader(unzip, 4*archiveLimit), archiveLimit)
 	if err != nil {
 		return nil, nil //nolint:nilerr // the same
 	}
 	return text, nil
 }
 
-// readEnd reads r to its end and gives its last bytes, whole lines of at most
+// ReadEnd reads r to its end and gives its last bytes, whole lines of at most
 // limit bytes; truncated if that is not all.
-func readEnd(r io.Reader, limit int) (text []byte, truncated bool, err error) {
+func ReadEnd(r io.Reader, limit int) (text []byte, truncated bool, err error) {
 	chunk := make([]byte, 32<<10)
 	for {
 		n, err := r.Read(chunk)

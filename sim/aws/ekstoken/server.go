@@ -17,6 +17,7 @@ import (
 
 	"github.com/kubeopera/platform/sim/aws/eks"
 	"github.com/kubeopera/platform/sim/aws/sts"
+	"github.com/kubeopera/platform/sim/pki"
 )
 
 // Clusters knows the EKS clusters and who may enter them.
@@ -55,11 +56,15 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("address of token reviews: %w", err), listener.Close())
 	}
-	ca, certificate, err := issue(host)
+	authority, err := pki.New("EKS token webhook CA")
 	if err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
-	s := &Server{cfg: cfg, url: "https://" + listener.Addr().String(), ca: ca, done: make(chan struct{})}
+	certificate, err := authority.Issue("EKS token webhook", []string{host})
+	if err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	s := &Server{cfg: cfg, url: "https://" + listener.Addr().String(), ca: authority.PEM(), done: make(chan struct{})}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /tokenreview", s.review)
 	mux.HandleFunc("POST /tokenreview/{region}/{cluster}", s.review)
