@@ -3,6 +3,8 @@ package terraformenv
 import (
 	"github.com/hashicorp/hcl/v2/hclwrite"
 	"github.com/zclconf/go-cty/cty"
+
+	"github.com/kubeopera/platform/shared/runcontract"
 )
 
 // clusterNameLimit is the longest name that EKS takes.
@@ -39,7 +41,7 @@ func eksMain(e Environment, tags map[string]string) *hclwrite.File {
 	eks.SetAttributeValue("kubernetes_version", cty.StringVal(e.KubernetesVersion))
 	eks.SetAttributeTraversal("subnet_ids", reference("module", "vpc", "private_subnet_ids"))
 	eks.AppendNewline()
-	eks.SetAttributeTraversal(VariablePrincipal, reference("var", VariablePrincipal))
+	eks.SetAttributeTraversal(runcontract.VariablePrincipal, reference("var", runcontract.VariablePrincipal))
 	if e.AdminPrincipalARN != "" {
 		eks.SetAttributeValue("admin_principal_arn", cty.StringVal(e.AdminPrincipalARN))
 	}
@@ -76,7 +78,7 @@ func moduleBlock(body *hclwrite.Body, name string) *hclwrite.Body {
 
 func eksVariables() *hclwrite.File {
 	file := hclwrite.NewEmptyFile()
-	variable := file.Body().AppendNewBlock("variable", []string{VariablePrincipal}).Body()
+	variable := file.Body().AppendNewBlock("variable", []string{runcontract.VariablePrincipal}).Body()
 	variable.SetAttributeValue("description",
 		cty.StringVal("ARN of the IAM role or user whose credential Terraform runs with; it administers the cluster."))
 	variable.SetAttributeTraversal("type", reference("string"))
@@ -89,9 +91,9 @@ func eksOutputs() *hclwrite.File {
 	file := hclwrite.NewEmptyFile()
 	body := file.Body()
 	for i, output := range []struct{ name, description string }{
-		{"cluster_name", "Name of the EKS cluster."},
-		{"cluster_endpoint", "URL of the Kubernetes API."},
-		{"cluster_ca_certificate", "Certificate of the CA of the Kubernetes API: PEM, in base64."},
+		{runcontract.OutputClusterName, "Name of the EKS cluster."},
+		{runcontract.OutputClusterEndpoint, "URL of the Kubernetes API."},
+		{runcontract.OutputClusterCACertificate, "Certificate of the CA of the Kubernetes API: PEM, in base64."},
 	} {
 		if i > 0 {
 			body.AppendNewline()

@@ -298,6 +298,8 @@ func wantVanilla(e Environment) parsed {
 		"outputs.tf:output.parameter_prefix": wantOutput(
 			"What the names of the parameters begin with through which nodes talk.", nfc("/kubeopera/"+e.Name)),
 		"outputs.tf:output.control_plane_count": wantOutput("Number of control planes.", e.ControlPlaneCount),
+		"outputs.tf:output.control_plane_instance_ids": wantOutput(
+			"Instances of the control planes, by index; what another instance reported is out of date.", wantReference),
 	})
 	return want
 }

@@ -28,10 +28,6 @@ const (
 	awsProviderVersion = ">= 5.100.0, < 7.0.0"
 )
 
-// VariablePrincipal is the variable that takes the ARN of the IAM role or user
-// whose credential Terraform runs with. The runner asks AWS for it.
-const VariablePrincipal = "credential_principal_arn"
-
 const header = "# Rendered by cluster-provisioner, again for every run: changes made here are lost.\n\n"
 
 // Render returns the environment's files by name. A topology that it does not

@@ -6,6 +6,8 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclwrite"
 	"github.com/zclconf/go-cty/cty"
+
+	"github.com/kubeopera/platform/shared/runcontract"
 )
 
 // Names of a cluster of self-made nodes.
@@ -210,10 +212,10 @@ func vanillaOutputs(e Environment) *hclwrite.File {
 		block.SetAttributeValue("description", cty.StringVal(description))
 		return block
 	}
-	output("api_endpoint_internal", "URL of the Kubernetes API for nodes and the VPC.").
+	output(runcontract.OutputAPIEndpointInternal, "URL of the Kubernetes API for nodes and the VPC.").
 		SetAttributeTraversal("value", reference("module", "compute", "api_endpoint"))
 	body.AppendNewline()
-	public := output("api_endpoint_public", "URL of the Kubernetes API for the outside; empty if there is none.")
+	public := output(runcontract.OutputAPIEndpointPublic, "URL of the Kubernetes API for the outside; empty if there is none.")
 	switch {
 	case e.PublicAccess && e.highlyAvailable():
 		public.SetAttributeRaw("value", apiURL(publicBalancer().dnsName()))
@@ -223,10 +225,13 @@ func vanillaOutputs(e Environment) *hclwrite.File {
 		public.SetAttributeValue("value", cty.StringVal(""))
 	}
 	body.AppendNewline()
-	output("parameter_prefix", "What the names of the parameters begin with through which nodes talk.").
+	output(runcontract.OutputParameterPrefix, "What the names of the parameters begin with through which nodes talk.").
 		SetAttributeValue("value", cty.StringVal(ParameterPrefix(e.Name)))
 	body.AppendNewline()
-	output("control_plane_count", "Number of control planes.").
+	output(runcontract.OutputControlPlaneCount, "Number of control planes.").
 		SetAttributeValue("value", cty.NumberIntVal(int64(e.ControlPlaneCount)))
+	body.AppendNewline()
+	output(runcontract.OutputControlPlaneInstanceIDs, "Instances of the control planes, by index; what another instance reported is out of date.").
+		SetAttributeTraversal("value", reference("module", "compute", "control_plane_instance_ids"))
 	return file
 }

@@ -15,15 +15,6 @@ import (
 	"github.com/kubeopera/platform/tfrunner/internal/bootstrap"
 )
 
-// The outputs of an environment with a kubeadm cluster.
-const (
-	outputInternal  = "api_endpoint_internal"
-	outputPublic    = "api_endpoint_public" // empty if the API server has no public address
-	outputPrefix    = "parameter_prefix"
-	outputCount     = "control_plane_count"
-	outputInstances = "control_plane_instance_ids" // by index; may be absent
-)
-
 // Defaults of the run spec.
 const (
 	defaultPollInterval        = 20 * time.Second
@@ -134,15 +125,15 @@ func readKubeadmOutputs(outputs map[string]json.RawMessage) (kubeadmCluster, err
 			problems = append(problems, fmt.Errorf("the output %s is of another type: %w", name, err))
 		}
 	}
-	read(outputInternal, &c.internal)
-	read(outputPublic, &c.public)
-	read(outputPrefix, &c.layout.Prefix)
-	read(outputCount, &c.layout.ControlPlanes)
-	if _, ok := outputs[outputInstances]; ok {
-		read(outputInstances, &c.layout.Instances)
+	read(runcontract.OutputAPIEndpointInternal, &c.internal)
+	read(runcontract.OutputAPIEndpointPublic, &c.public)
+	read(runcontract.OutputParameterPrefix, &c.layout.Prefix)
+	read(runcontract.OutputControlPlaneCount, &c.layout.ControlPlanes)
+	if _, ok := outputs[runcontract.OutputControlPlaneInstanceIDs]; ok {
+		read(runcontract.OutputControlPlaneInstanceIDs, &c.layout.Instances)
 	}
 	if len(problems) == 0 && (!strings.HasPrefix(c.layout.Prefix, "/") || c.layout.ControlPlanes < 1) {
-		problems = append(problems, fmt.Errorf("the outputs %s and %s name no nodes", outputPrefix, outputCount))
+		problems = append(problems, fmt.Errorf("the outputs %s and %s name no nodes", runcontract.OutputParameterPrefix, runcontract.OutputControlPlaneCount))
 	}
 	return c, errors.Join(problems...)
 }

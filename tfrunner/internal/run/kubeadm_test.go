@@ -51,7 +51,7 @@ func newKubeadmWorld(nodes int, public string) *world {
 	w := newWorld()
 	w.outputs = map[string]json.RawMessage{}
 	for name, value := range map[string]any{
-		outputInternal: "https://10.0.1.5:6443", outputPublic: public, outputPrefix: prefix, outputCount: nodes,
+		runcontract.OutputAPIEndpointInternal: "https://10.0.1.5:6443", runcontract.OutputAPIEndpointPublic: public, runcontract.OutputParameterPrefix: prefix, runcontract.OutputControlPlaneCount: nodes,
 	} {
 		data, _ := json.Marshal(value)
 		w.outputs[name] = data
@@ -239,7 +239,7 @@ func TestKubeadm_instances_that_were_replaced_do_not_count(t *testing.T) {
 	published := adminconftest.New(t, "https://10.0.1.5:6443", nil).Published(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := newKubeadmWorld(3, "")
-		w.outputs[outputInstances] = json.RawMessage(`["i-0","i-1","i-new"]`)
+		w.outputs[runcontract.OutputControlPlaneInstanceIDs] = json.RawMessage(`["i-0","i-1","i-new"]`)
 		w.publishes(published)
 		w.node(0, "JOINED:i-0:2", "DONE|done|i-0|2|")
 		w.node(1, "JOINED:i-1:2", "DONE|done|i-1|2|")
@@ -330,14 +330,14 @@ func TestKubeadm_failures(t *testing.T) {
 			"an address that is none", 1,
 			func(w *world, _ *runcontract.Spec) {
 				w.publishes(published)
-				w.outputs[outputPublic] = json.RawMessage(`"203.0.113.7"`)
+				w.outputs[runcontract.OutputAPIEndpointPublic] = json.RawMessage(`"203.0.113.7"`)
 			},
 			runcontract.CodeKubeconfig, api.PhaseWaitingForControlPlane, `the API server's address "203.0.113.7" is no https URL`, false, 0,
 		},
 		{
 			"outputs are missing", 1,
 			func(w *world, _ *runcontract.Spec) {
-				w.outputs = map[string]json.RawMessage{outputCount: json.RawMessage(`"x"`)}
+				w.outputs = map[string]json.RawMessage{runcontract.OutputControlPlaneCount: json.RawMessage(`"x"`)}
 			},
 			runcontract.CodeKubeconfig, api.PhaseWaitingForControlPlane, "the environment has no output api_endpoint_internal", false, 0,
 		},

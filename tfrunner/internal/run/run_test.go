@@ -59,7 +59,7 @@ func newWorld() *world {
 	return &world{
 		on: map[string]func(context.Context) error{},
 		outputs: map[string]json.RawMessage{
-			outputName: text("acme"), outputEndpoint: text("https://example.org"), outputCA: text(ca),
+			runcontract.OutputClusterName: text("acme"), runcontract.OutputClusterEndpoint: text("https://example.org"), runcontract.OutputClusterCACertificate: text(ca),
 		},
 	}
 }
@@ -315,7 +315,7 @@ func TestRun_failures(t *testing.T) {
 		},
 		{
 			"an output is missing",
-			func(w *world, _ *runcontract.Spec) { delete(w.outputs, outputCA) },
+			func(w *world, _ *runcontract.Spec) { delete(w.outputs, runcontract.OutputClusterCACertificate) },
 			runcontract.CodeKubeconfig, api.PhasePublishing, "no output cluster_ca_certificate", "outputs",
 		},
 		{

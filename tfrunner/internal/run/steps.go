@@ -27,17 +27,6 @@ type Terraform interface {
 	Outputs(ctx context.Context) (map[string]json.RawMessage, error)
 }
 
-// principalVariable is the variable by which the environment gives the run's
-// own credential access to the cluster.
-const principalVariable = "credential_principal_arn"
-
-// The outputs of an EKS environment.
-const (
-	outputName     = "cluster_name"
-	outputEndpoint = "cluster_endpoint"
-	outputCA       = "cluster_ca_certificate"
-)
-
 // steps is the run, from the spec to the kubeconfig.
 func (r *runner) steps(ctx context.Context) error {
 	if err := CheckSpec(r.Spec); err != nil {
@@ -143,7 +132,7 @@ func (r *runner) plan(ctx context.Context, tf Terraform, id awsconfig.Identity) 
 	r.enter(api.PhasePlan)
 	var variables map[string]string
 	if r.Spec.Topology == api.TopologyEKS { // a kubeadm cluster gives access by its own CA
-		variables = map[string]string{principalVariable: id.Principal}
+		variables = map[string]string{runcontract.VariablePrincipal: id.Principal}
 	}
 	if err := tf.Plan(ctx, variables); err != nil {
 		return r.failed(ctx, runcontract.CodeTerraformPlan, "terraform plan", err)
@@ -202,7 +191,7 @@ func (r *runner) kubeconfig(ctx context.Context, tf Terraform) ([]byte, error) {
 	}
 	cluster := ekskubeconfig.Cluster{Region: r.Spec.Region}
 	for name, value := range map[string]*string{
-		outputName: &cluster.Name, outputEndpoint: &cluster.Endpoint, outputCA: &cluster.CACertificate,
+		runcontract.OutputClusterName: &cluster.Name, runcontract.OutputClusterEndpoint: &cluster.Endpoint, runcontract.OutputClusterCACertificate: &cluster.CACertificate,
 	} {
 		raw, ok := outputs[name]
 		if !ok {

@@ -19,3 +19,8 @@ output "control_plane_count" {
   description = "Number of control planes."
   value       = 5
 }
+
+output "control_plane_instance_ids" {
+  description = "Instances of the control planes, by index; what another instance reported is out of date."
+  value       = module.compute.control_plane_instance_ids
+}
