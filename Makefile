@@ -14,18 +14,20 @@ GOLDEN_PKGS = $(shell go list -f '{{$$p := .ImportPath}}{{range .TestImports}}{{
 # Everything but the whole-platform tests, which run real binaries for minutes.
 UNIT_PKGS = $(shell go list work | grep -v '/platform/e2e')
 TEST_FLAGS ?= -timeout 20m
+# Packages with tests that KUBEOPERA_SOAK makes longer.
+SOAK_PKGS := ./sim/machine/... ./sim/aws ./provisioner/internal/httpapi ./e2e/crash
 # The images as the Deployment and the Job name them, tags included.
 SERVICE_IMAGE = $(shell sed -n 's/^ *image: *//p' provisioner/deploy/deployment.yaml)
 RUNNER_IMAGE = $(shell sed -n 's/^\tterraformRunnerImage  *= "\(.*\)"/\1/p' provisioner/internal/kube/terraform_job.go)
 
-.PHONY: help build test unit race lint fmt tidy generate golden standalone verify demo up e2e soak images control-plane kubeadm clean
+.PHONY: help build test unit race lint fmt tidy generate golden standalone verify demo up e2e soak bench images control-plane kubeadm clean
 
 help: ## Print this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## Build the services, the runner and the simulator into bin/
 	@mkdir -p $(BIN)
-	go build -o $(BIN)/ ./provisioner/cmd/... ./tfrunner/cmd/... ./sim/cmd/...
+	go build -o $(BIN)/ ./provisioner/cmd/... ./tfrunner/cmd/... ./scaffoldrunner/cmd/... ./sim/cmd/...
 
 demo: build ## Provision a cluster in the simulator, show it, stop
 	@$(BIN)/kubeopera-sim demo
@@ -44,14 +46,17 @@ race: control-plane kubeadm ## Run the unit and integration tests with the race 
 e2e: build control-plane ## Run the whole-platform tests on the simulator
 	KUBEBUILDER_ASSETS=$$(tools/control-plane) go test -count=1 -timeout 30m ./e2e/...
 
-soak: control-plane kubeadm ## Run the long fault tests of self-bootstrapping clusters
-	KUBEOPERA_SOAK=1 KUBEBUILDER_ASSETS=$$(tools/control-plane) go test -count=1 -timeout 60m ./sim/machine -run Survives -v
+soak: build control-plane kubeadm ## Run the long, seeded, randomised versions of the fault tests (an hour or more)
+	KUBEOPERA_SOAK=1 KUBEBUILDER_ASSETS=$$(tools/control-plane) go test -count=1 -p 1 -timeout 3h $(SOAK_PKGS)
+
+bench: build control-plane ## Measure what docs/benchmarks.md says, and print it
+	KUBEBUILDER_ASSETS=$$(tools/control-plane) go test -count=1 -timeout 1h -run '^$$' -bench . ./e2e/bench/...
 
 control-plane: ## Make sure that the simulator's control plane binaries are in the cache
 	@tools/control-plane >/dev/null
 
 kubeadm: ## Make sure that the kubeadm which checks rendered configurations is in the cache
-	@tools/build-kubeadm >/dev/null
+	@tools/build kubeadm >/dev/null
 
 lint: ## Lint everything
 	@tools/golangci-lint run $(addsuffix /...,$(MODULES))

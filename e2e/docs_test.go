@@ -32,13 +32,14 @@ func TestUserGuide(t *testing.T) {
 		t.Fatalf("the guide has %d blocks of commands", len(blocks))
 	}
 	var script strings.Builder
-	script.WriteString("set -euo pipefail\n")
+	script.WriteString("set -euo pipefail\nPATH=$BIN:$PATH\n") // kubeopera is there
 	for _, block := range blocks {
 		script.Write(block[1])
 	}
 	cmd := exec.CommandContext(t.Context(), "bash", "-c", script.String())
 	cmd.Dir = t.TempDir()
-	cmd.Env = append(os.Environ(), "URL="+platform.Service.URL(), "KEY="+platform.Service.Key(), "CREDENTIAL="+platform.Credential)
+	cmd.Env = append(os.Environ(), "URL="+platform.Service.URL(), "KEY="+platform.Service.Key(), "CREDENTIAL="+platform.Credential,
+		"BIN="+filepath.Join(root, "bin"))
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"io/fs"
 	"net/http"
 	"strings"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/kubeopera/platform/e2e/harness"
 	"github.com/kubeopera/platform/shared/api"
 	"github.com/kubeopera/platform/sim"
 	"github.com/kubeopera/platform/sim/authservice"
@@ -18,38 +18,16 @@ import (
 	"github.com/kubeopera/platform/sim/aws/protocol"
 )
 
-// fail arms a fault in AWS for the rest of the test.
-func fail(t *testing.T, fault faults.Fault) {
-	t.Helper()
-	if _, err := platform.AWS.Faults().Add(fault); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(platform.AWS.Faults().Clear)
-}
-
-// restart runs the service with other configuration for the rest of the test.
-func restart(t *testing.T, overrides map[string]string) {
-	t.Helper()
-	t.Cleanup(func() {
-		if err := errors.Join(platform.Service.Stop(), platform.Service.Start(context.Background(), nil)); err != nil {
-			t.Error(err)
-		}
-	})
-	if err := errors.Join(platform.Service.Stop(), platform.Service.Start(t.Context(), overrides)); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func TestFailingApplyTellsTerraformsDiagnostic(t *testing.T) {
-	fail(t, faults.Fault{
+	platform.Fail(t, faults.Fault{
 		Service: "ec2", Operation: "CreateVpc", Kind: faults.KindError, Times: faults.Always,
 		Error: &protocol.Error{Status: http.StatusBadRequest, Code: "VpcLimitExceeded", Message: "The maximum number of VPCs has been reached."},
 	})
-	run, err := provisioner(t).StartProvision(t.Context(), request("no-room"))
+	run, err := platform.Provisioner(t).StartProvision(t.Context(), platform.Request("no-room"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	run = wait(t, run.ID, nil)
+	run = platform.Wait(t, run.ID, nil)
 	if run.Status != api.StatusFailed || run.ErrorCode != "terraform_apply_failed" {
 		t.Fatalf("the run ended %s (%s): %s", run.Status, run.ErrorCode, run.Message)
 	}
@@ -58,8 +36,8 @@ func TestFailingApplyTellsTerraformsDiagnostic(t *testing.T) {
 			t.Errorf("the message lacks %q: %s", want, run.Message)
 		}
 	}
-	_, err = provisioner(t).Kubeconfig(t.Context(), run.ID)
-	_ = wantProblem(t, err, http.StatusConflict, "kubeconfig_not_ready")
+	_, err = platform.Provisioner(t).Kubeconfig(t.Context(), run.ID)
+	_ = harness.WantProblem(t, err, http.StatusConflict, "kubeconfig_not_ready")
 	keys, err := platform.AWS.S3().Keys("kubeopera-terraform-state-no-room", "")
 	if err != nil {
 		t.Fatal(err)
@@ -72,27 +50,27 @@ func TestFailingApplyTellsTerraformsDiagnostic(t *testing.T) {
 
 	t.Run("and the next run on the environment succeeds once there is room", func(t *testing.T) {
 		platform.AWS.Faults().Clear()
-		run, err := provisioner(t).StartProvision(t.Context(), request("no-room"))
+		run, err := platform.Provisioner(t).StartProvision(t.Context(), platform.Request("no-room"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if run = wait(t, run.ID, nil); run.Status != api.StatusSucceeded {
+		if run = platform.Wait(t, run.ID, nil); run.Status != api.StatusSucceeded {
 			t.Errorf("the run ended %s (%s): %s", run.Status, run.ErrorCode, run.Message)
 		}
 	})
 }
 
 func TestUnknownImageEndsWithThePullReason(t *testing.T) {
-	restart(t, map[string]string{"START_DEADLINE": "5s"})
+	platform.Reconfigure(t, map[string]string{"START_DEADLINE": "5s"})
 	platform.Node.RemoveImage(sim.RunnerImage)
 	t.Cleanup(func() { platform.Node.AddImage(sim.RunnerImage, platform.Image) })
 
-	run, err := provisioner(t).StartProvision(t.Context(), request("no-image"))
+	run, err := platform.Provisioner(t).StartProvision(t.Context(), platform.Request("no-image"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	said := false
-	run = wait(t, run.ID, func(run api.Provision) {
+	run = platform.Wait(t, run.ID, func(run api.Provision) {
 		said = said || run.Status == api.StatusRunning && strings.Contains(run.Message, "image cannot be pulled")
 	})
 	if run.Status != api.StatusFailed || run.ErrorCode != "image_pull_failed" || !strings.Contains(run.Message, sim.RunnerImage) {
@@ -104,7 +82,7 @@ func TestUnknownImageEndsWithThePullReason(t *testing.T) {
 }
 
 func TestCredentialsThatCannotBeUsed(t *testing.T) {
-	unknown := request("no-credential")
+	unknown := platform.Request("no-credential")
 	unknown.CredentialID = uuid.NewString()
 	tests := []struct {
 		name    string
@@ -114,21 +92,21 @@ func TestCredentialsThatCannotBeUsed(t *testing.T) {
 		code    string
 	}{
 		{name: "auth-service does not know it", request: unknown, status: http.StatusUnprocessableEntity, code: "invalid_request"},
-		{name: "auth-service is down", request: request("no-credential"), fault: authservice.Fault{Down: true}, status: http.StatusBadGateway, code: "auth_service_unavailable"},
-		{name: "auth-service forbids it", request: request("no-credential"), fault: authservice.Fault{Status: http.StatusForbidden}, status: http.StatusBadGateway, code: "auth_service_forbidden"},
+		{name: "auth-service is down", request: platform.Request("no-credential"), fault: authservice.Fault{Down: true}, status: http.StatusBadGateway, code: "auth_service_unavailable"},
+		{name: "auth-service forbids it", request: platform.Request("no-credential"), fault: authservice.Fault{Status: http.StatusForbidden}, status: http.StatusBadGateway, code: "auth_service_forbidden"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			platform.AuthService.Fail(test.fault)
 			t.Cleanup(func() { platform.AuthService.Fail(authservice.Fault{}) })
-			_, err := provisioner(t).StartProvision(t.Context(), test.request)
-			problem := wantProblem(t, err, test.status, test.code)
+			_, err := platform.Provisioner(t).StartProvision(t.Context(), test.request)
+			problem := harness.WantProblem(t, err, test.status, test.code)
 			if test.status == http.StatusUnprocessableEntity && (len(problem.Errors) != 1 || problem.Errors[0].Location != "body.credential_id") {
 				t.Errorf("the problem does not name the field: %+v", problem)
 			}
 		})
 	}
-	if left := credentialSecrets(t); len(left) != 0 {
+	if left := platform.CredentialSecrets(t); len(left) != 0 {
 		t.Errorf("refused requests left credential Secrets: %v", left)
 	}
 }
@@ -143,11 +121,11 @@ func TestEnvironmentThatTheModulesRepositoryHas(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	run, err := provisioner(t).StartProvision(t.Context(), request("kept-by-hand"))
+	run, err := platform.Provisioner(t).StartProvision(t.Context(), platform.Request("kept-by-hand"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	run = wait(t, run.ID, nil)
+	run = platform.Wait(t, run.ID, nil)
 	if run.Status != api.StatusFailed || run.ErrorCode != "environment_exists" {
 		t.Errorf("the run ended %s (%s): %s", run.Status, run.ErrorCode, run.Message)
 	}

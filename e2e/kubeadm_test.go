@@ -11,13 +11,14 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/kubeopera/platform/e2e/harness"
 	"github.com/kubeopera/platform/e2e/leak"
 	"github.com/kubeopera/platform/shared/api"
 )
 
 // kubeadmRequest asks for a cluster of our own nodes.
 func kubeadmRequest(name string, controlPlanes int) api.ProvisionRequest {
-	r := request(name)
+	r := platform.Request(name)
 	r.Topology = api.TopologyVanillaKubeadm
 	r.KubernetesVersion = "1.36.3"
 	r.ControlPlaneCount = new(controlPlanes)
@@ -37,25 +38,25 @@ func TestProvisionKubeadmHighlyAvailable(t *testing.T) {
 
 func provisionKubeadm(t *testing.T, name string, controlPlanes int) {
 	t.Helper()
-	run, err := provisioner(t).StartProvision(t.Context(), kubeadmRequest(name, controlPlanes))
+	run, err := platform.Provisioner(t).StartProvision(t.Context(), kubeadmRequest(name, controlPlanes))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var seen []api.Phase
 	var said []string
-	run = wait(t, run.ID, func(run api.Provision) {
+	run = platform.Wait(t, run.ID, func(run api.Provision) {
 		seen = append(seen, run.Phase)
 		said = append(said, run.Message)
 	})
 	if run.Status != api.StatusSucceeded {
-		t.Fatalf("the run ended %s (%s): %s\n%s", run.Status, run.ErrorCode, run.Message, logs(t, run.ID))
+		t.Fatalf("the run ended %s (%s): %s\n%s", run.Status, run.ErrorCode, run.Message, platform.Logs(t, run.ID))
 	}
 	if !slices.Contains(seen, api.PhaseWaitingForControlPlane) || !strings.Contains(strings.Join(said, "\n"), "control-plane-0") {
 		t.Errorf("phases %v and messages %q do not show the nodes' bootstrap", seen, said)
 	}
 
 	t.Run("the kubeconfig lists the nodes", func(t *testing.T) {
-		kubeconfig, err := provisioner(t).Kubeconfig(t.Context(), run.ID)
+		kubeconfig, err := platform.Provisioner(t).Kubeconfig(t.Context(), run.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +68,7 @@ func provisionKubeadm(t *testing.T, name string, controlPlanes int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		until(t, "every node is there", func() (bool, error) {
+		harness.Until(t, "every node is there", func() (bool, error) {
 			nodes, err := client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
 			if err != nil {
 				return false, err
@@ -91,8 +92,16 @@ func provisionKubeadm(t *testing.T, name string, controlPlanes int) {
 	t.Run("what the cluster stands on cannot be changed", func(t *testing.T) {
 		other := kubeadmRequest(name, controlPlanes)
 		other.PodCIDR = "172.16.0.0/16"
-		_, err := provisioner(t).StartProvision(t.Context(), other)
-		_ = wantProblem(t, err, http.StatusConflict, "environment_immutable")
+		_, err := platform.Provisioner(t).StartProvision(t.Context(), other)
+		_ = harness.WantProblem(t, err, http.StatusConflict, "environment_immutable")
+	})
+
+	t.Run("destroy leaves nothing, not even what the nodes wrote", func(t *testing.T) {
+		destroy(t, run)
+		parameters := platform.AWS.SSM().Names("eu-west-1", "/kubeopera/"+name+"/")
+		if len(parameters) != 0 {
+			t.Errorf("parameters are left: %v", parameters)
+		}
 	})
 }
 

@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kubeopera/platform/e2e/harness"
 	"github.com/kubeopera/platform/shared/api"
 	"github.com/kubeopera/platform/shared/runcontract"
 	"github.com/kubeopera/platform/shared/skip"
@@ -34,8 +35,8 @@ import (
 func TestProvisionEKS(t *testing.T) {
 	const name = "acme-prod"
 	ctx := t.Context()
-	p := provisioner(t)
-	run, err := p.StartProvision(ctx, request(name))
+	p := platform.Provisioner(t)
+	run, err := p.StartProvision(ctx, platform.Request(name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,15 +44,15 @@ func TestProvisionEKS(t *testing.T) {
 		t.Errorf("202 answers %+v", run)
 	}
 	_, err = p.Kubeconfig(ctx, run.ID)
-	_ = wantProblem(t, err, http.StatusConflict, "kubeconfig_not_ready")
-	_, err = p.StartProvision(ctx, request(name))
-	if problem := wantProblem(t, err, http.StatusConflict, "environment_busy"); !strings.Contains(problem.Detail+problem.Instance, run.ID) {
+	_ = harness.WantProblem(t, err, http.StatusConflict, "kubeconfig_not_ready")
+	_, err = p.StartProvision(ctx, platform.Request(name))
+	if problem := harness.WantProblem(t, err, http.StatusConflict, "environment_busy"); !strings.Contains(problem.Detail+problem.Instance, run.ID) {
 		t.Errorf("the conflict does not name the run that holds the environment: %+v", problem)
 	}
 
 	var seen []api.Phase
 	done := 0
-	run = wait(t, run.ID, func(run api.Provision) {
+	run = platform.Wait(t, run.ID, func(run api.Provision) {
 		seen = append(seen, run.Phase)
 		if p := run.Progress; p != nil {
 			if p.Done < done || p.Done > p.Total {
@@ -61,7 +62,7 @@ func TestProvisionEKS(t *testing.T) {
 		}
 	})
 	if run.Status != api.StatusSucceeded {
-		t.Fatalf("the run ended %s (%s): %s\n%s", run.Status, run.ErrorCode, run.Message, logs(t, run.ID))
+		t.Fatalf("the run ended %s (%s): %s\n%s", run.Status, run.ErrorCode, run.Message, platform.Logs(t, run.ID))
 	}
 	if !slices.Contains(seen, api.PhaseApply) || run.Progress == nil || run.Progress.Total < 20 || run.Progress.Done != run.Progress.Total {
 		t.Errorf("phases %v, progress %+v: want an apply of more than 20 resources, all done", seen, run.Progress)
@@ -80,6 +81,7 @@ func TestProvisionEKS(t *testing.T) {
 	t.Run("the outputs Secret outlives the Job", func(t *testing.T) { checkOutputs(t, run.ID, kubeconfig) })
 	t.Run("the credential is gone and was nowhere else", func(t *testing.T) { checkCredential(t, run) })
 	t.Run("a second run on the same environment changes nothing", func(t *testing.T) { runAgain(t, name) })
+	t.Run("destroy removes it, with what Kubernetes made", func(t *testing.T) { destroyEKS(t, run) })
 }
 
 func useKubeconfig(t *testing.T, kubeconfig []byte) {
@@ -250,11 +252,11 @@ func checkOutputs(t *testing.T, id string, kubeconfig []byte) {
 // behind but its outputs' kubeconfig, and proves that it would be found.
 func checkCredential(t *testing.T, run api.Provision) {
 	t.Helper()
-	until(t, "the credential Secret is deleted", func() (bool, error) {
+	harness.Until(t, "the credential Secret is deleted", func() (bool, error) {
 		_, err := platform.Kubernetes.CoreV1().Secrets(sim.RunNamespace).Get(t.Context(), "provision-"+run.ID+"-credential", metav1.GetOptions{})
 		return apierrors.IsNotFound(err), err
 	})
-	scanner, err := canaries()
+	scanner, err := platform.Canaries()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -305,7 +307,7 @@ func evidence(t *testing.T, run api.Provision) map[string][]byte {
 	}
 	add("the outputs Secret", outputs, err)
 	add("the API's answer", run, nil)
-	found["the log"] = []byte(logs(t, run.ID))
+	found["the log"] = []byte(platform.Logs(t, run.ID))
 	state, err := platform.AWS.S3().Object("kubeopera-terraform-state-"+run.TerraformEnvironment, "terraform.tfstate")
 	if err != nil {
 		t.Fatal(err)
@@ -351,15 +353,15 @@ func metrics(t *testing.T) []byte {
 
 func runAgain(t *testing.T, name string) {
 	t.Helper()
-	again, err := provisioner(t).StartProvision(t.Context(), request(name))
+	again, err := platform.Provisioner(t).StartProvision(t.Context(), platform.Request(name))
 	if err != nil {
 		t.Fatal(err)
 	}
-	again = wait(t, again.ID, nil)
+	again = platform.Wait(t, again.ID, nil)
 	if again.Status != api.StatusSucceeded || again.Message != "applied: 0 added, 0 changed, 0 removed" {
 		t.Errorf("the second run ended %s (%s): %s", again.Status, again.ErrorCode, again.Message)
 	}
-	if _, err := provisioner(t).Kubeconfig(t.Context(), again.ID); err != nil {
+	if _, err := platform.Provisioner(t).Kubeconfig(t.Context(), again.ID); err != nil {
 		t.Error(err)
 	}
 }

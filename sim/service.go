@@ -15,6 +15,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/kubeopera/platform/sim/process"
 )
 
 // stopGrace is how long a service may take to end after SIGTERM.
@@ -29,7 +31,7 @@ type Service struct {
 	addr   string
 	key    string
 
-	process *process // nil while it is down
+	process *process.Process // nil while it is down
 }
 
 // newService prepares a service; dir gets its database, keys and log.
@@ -50,8 +52,24 @@ func newService(ctx context.Context, binary, dir string, env map[string]string) 
 	s := &Service{binary: binary, dir: dir, addr: addr, key: key, env: maps.Clone(env)}
 	s.env["LISTEN_ADDRESS"] = addr
 	s.env["API_KEYS_FILE"] = keysFile
-	s.env["DATABASE_URL"] = "sqlite://" + s.Database()
+	if s.env["DATABASE_URL"] == "" {
+		s.env["DATABASE_URL"] = "sqlite://" + s.Database()
+	}
 	return s, nil
+}
+
+// Replica is a second process of the service: the same program, configuration,
+// keys and database at another address. It is not started.
+func (s *Service) Replica(ctx context.Context) (*Service, error) {
+	addr, err := freeAddress(ctx)
+	if err != nil {
+		return nil, err
+	}
+	replica := *s
+	replica.addr, replica.process = addr, nil
+	replica.env = maps.Clone(s.env)
+	replica.env["LISTEN_ADDRESS"] = addr
+	return &replica, nil
 }
 
 // URL is where the service listens.
@@ -78,11 +96,11 @@ func (s *Service) Start(ctx context.Context, overrides map[string]string) error 
 	for _, key := range slices.Sorted(maps.Keys(env)) {
 		list = append(list, key+"="+env[key])
 	}
-	process, err := startProcess(ctx, s.binary, s.LogFile(), list)
+	running, err := process.Start(ctx, s.binary, s.LogFile(), list)
 	if err != nil {
 		return err
 	}
-	s.process = process
+	s.process = running
 	if err := s.waitReady(ctx); err != nil {
 		s.Kill()
 		return err
@@ -93,7 +111,7 @@ func (s *Service) Start(ctx context.Context, overrides map[string]string) error 
 // Kill ends the service as a crash does.
 func (s *Service) Kill() {
 	if s.process != nil {
-		s.process.kill()
+		s.process.Kill()
 		s.process = nil
 	}
 }
@@ -103,7 +121,7 @@ func (s *Service) Stop() error {
 	if s.process == nil {
 		return nil
 	}
-	err := s.process.stop(stopGrace)
+	err := s.process.Stop(stopGrace)
 	s.process = nil
 	return err
 }
@@ -112,7 +130,7 @@ func (s *Service) Stop() error {
 // while a request of the service is being held. Kill must follow.
 func (s *Service) Crash() {
 	if s.process != nil {
-		_ = s.process.cmd.Process.Kill() // it may have ended already
+		s.process.Crash()
 	}
 }
 
@@ -127,8 +145,8 @@ func (s *Service) waitReady(ctx context.Context) error {
 			return nil
 		}
 		select {
-		case <-s.process.ended:
-			return fmt.Errorf("%s ended at its start: %w\n%s", filepath.Base(s.binary), s.process.result(), lastLines(s.LogFile(), 10))
+		case <-s.process.Ended():
+			return fmt.Errorf("%s ended at its start: %w\n%s", filepath.Base(s.binary), s.process.Err(), lastLines(s.LogFile(), 10))
 		case <-ctx.Done():
 			return fmt.Errorf("%s did not become ready: %w\n%s", filepath.Base(s.binary), last, lastLines(s.LogFile(), 10))
 		case <-tick.C:

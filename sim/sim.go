@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -51,7 +52,7 @@ const (
 	eksDelay = 2 * time.Second
 )
 
-// Config says what to bring up. All but Service is required.
+// Config says what to bring up. All but Service and Program is required.
 type Config struct {
 	Root   string // the checkout
 	Bin    string // the built services and runners
@@ -62,6 +63,9 @@ type Config struct {
 	Log    *slog.Logger
 	// Service is configuration of cluster-provisioner on top of the simulator's own.
 	Service map[string]string
+	// Program is the program in Bin that runs as cluster-provisioner; default:
+	// itself. Tests have one whose clusters are made within seconds.
+	Program string
 }
 
 // Simulator is a running platform.
@@ -175,6 +179,8 @@ func (s *Simulator) startAWS(ctx context.Context, config Config) error {
 	}
 	target, err := controlplane.Start(ctx, controlplane.Config{
 		Assets: config.Assets, Dir: filepath.Join(config.Dir, "target"), AuthenticationWebhook: webhookFile, Log: s.log,
+		// A kubeconfig may have the token of a ServiceAccount, which this one makes.
+		ControllerManager: true, Controllers: []string{"serviceaccount-token-controller"},
 	})
 	if err != nil {
 		return err
@@ -368,7 +374,7 @@ func (s *Simulator) startService(ctx context.Context, config Config) error {
 		"MODULES_REPOSITORY_REF":      modulesTag,
 		"MODULES_CA_CONFIGMAP":        modulesCA,
 		"API_ALLOWED_CIDRS":           "198.51.100.0/24",
-		"RUNNER_ENV":                  "AWS_ENDPOINT_URL=" + s.AWS.URL(),
+		"RUNNER_ENV":                  "AWS_ENDPOINT_URL=" + s.AWS.URL() + ",AWS_ENDPOINT_URL_STS=" + s.AWS.URL(), // a role's sessions need the second
 		"RUNNER_BACKEND_CONFIG":       "use_path_style=true",
 		"SWEEP_INTERVAL":              "1s",
 		"CONTROL_PLANE_POLL_INTERVAL": "2s",
@@ -376,7 +382,7 @@ func (s *Simulator) startService(ctx context.Context, config Config) error {
 		"LOG_LEVEL":                   "debug",
 	}
 	maps.Copy(env, config.Service)
-	s.Service, err = newService(ctx, filepath.Join(config.Bin, "cluster-provisioner"), filepath.Join(config.Dir, "cluster-provisioner"), env)
+	s.Service, err = newService(ctx, filepath.Join(config.Bin, cmp.Or(config.Program, "cluster-provisioner")), filepath.Join(config.Dir, "cluster-provisioner"), env)
 	if err != nil {
 		return err
 	}

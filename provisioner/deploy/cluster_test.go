@@ -7,20 +7,12 @@ import (
 	"testing"
 	"time"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/restmapper"
 
 	"github.com/kubeopera/platform/provisioner/internal/kube"
 	"github.com/kubeopera/platform/shared/runcontract"
@@ -39,28 +31,33 @@ const (
 func TestManifestsInACluster(t *testing.T) {
 	t.Parallel()
 	config := controlplanetest.Start(t, controlplane.Config{}).RESTConfig()
-	install(t, config)
+	controlplanetest.Install(t, config, objects(t))
 	admin := kubernetes.NewForConfigOrDie(config)
 
-	service := as(t, config, admin, "kubeopera-core", "cluster-provisioner", nil)
+	service := controlplanetest.As(t, config, "kubeopera-core", "cluster-provisioner", nil)
 	job := kube.TerraformJob(kube.Spec{
 		ID: ownRun, Environment: "acme-prod", Namespace: namespace, ManagedBy: "cluster-provisioner",
-		Modules: kube.Modules{RepositoryURL: "https://git.example.com/x.git", RepositoryRef: "v1"},
-		Timeout: time.Hour, GracePeriod: time.Minute, StartDeadline: time.Minute,
+		Modules:    kube.Modules{RepositoryURL: "https://git.example.com/x.git", RepositoryRef: "v1"},
+		RescuedRun: otherRun, // all that a Job can have
+		Timeout:    time.Hour, GracePeriod: time.Minute, StartDeadline: time.Minute,
 	})
 	if _, err := service.BatchV1().Jobs(namespace).Create(t.Context(), job, metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict}); err != nil {
 		t.Fatalf("the service cannot create a run's Job: %v", err)
 	}
 	pod := podOf(t, admin, job, job.Name+"-x7k2p")
-	runner := as(t, config, admin, namespace, "terraform-runner", pod)
-	unbound := as(t, config, admin, namespace, "terraform-runner", nil)
+	runner := controlplanetest.As(t, config, namespace, "terraform-runner", pod)
+	unbound := controlplanetest.As(t, config, namespace, "terraform-runner", nil)
 
 	t.Run("the service may do its work and nothing else", func(t *testing.T) {
 		ctx := t.Context()
 		allowed := map[string]error{
-			"list pods":      second(service.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})),
-			"list secrets":   second(service.CoreV1().Secrets(namespace).List(ctx, metav1.ListOptions{})),
-			"list events":    second(service.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{})),
+			"list pods":    second(service.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})),
+			"list secrets": second(service.CoreV1().Secrets(namespace).List(ctx, metav1.ListOptions{})),
+			"list events":  second(service.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{})),
+			"delete pods":  deleted(service.CoreV1().Pods(namespace).Delete(ctx, "not-there", metav1.DeleteOptions{})),
+			"create events": second(service.CoreV1().Events(namespace).Create(ctx, &corev1.Event{
+				ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: namespace}, InvolvedObject: corev1.ObjectReference{Kind: "Job", Namespace: namespace, Name: "x"},
+			}, metav1.CreateOptions{})),
 			"create secrets": second(service.CoreV1().Secrets(namespace).Create(ctx, secret("provision-x-credential"), metav1.CreateOptions{})),
 		}
 		for what, err := range allowed {
@@ -131,46 +128,6 @@ func TestManifestsInACluster(t *testing.T) {
 	})
 }
 
-// install creates every object, namespaces first.
-func install(tb testing.TB, config *rest.Config) {
-	tb.Helper()
-	client := dynamic.NewForConfigOrDie(config)
-	groups, err := restmapper.GetAPIGroupResources(kubernetes.NewForConfigOrDie(config).Discovery())
-	if err != nil {
-		tb.Fatal(err)
-	}
-	mapper := restmapper.NewDiscoveryRESTMapper(groups)
-	all := objects(tb)
-	for _, namespaces := range []bool{true, false} {
-		for _, o := range all {
-			kinds, _, err := scheme.Scheme.ObjectKinds(o)
-			if err != nil {
-				tb.Fatal(err)
-			}
-			if (kinds[0].Kind == "Namespace") != namespaces {
-				continue
-			}
-			mapping, err := mapper.RESTMapping(kinds[0].GroupKind(), kinds[0].Version)
-			if err != nil {
-				tb.Fatal(err)
-			}
-			content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
-			if err != nil {
-				tb.Fatal(err)
-			}
-			u := &unstructured.Unstructured{Object: content}
-			u.SetGroupVersionKind(kinds[0])
-			var target dynamic.ResourceInterface = client.Resource(mapping.Resource)
-			if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
-				target = client.Resource(mapping.Resource).Namespace(u.GetNamespace())
-			}
-			if _, err := target.Create(tb.Context(), u, metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict}); err != nil {
-				tb.Fatalf("create %s %s: %v", kinds[0].Kind, u.GetName(), err)
-			}
-		}
-	}
-}
-
 // podOf creates the pod that the Job controller would; it is not running here.
 func podOf(tb testing.TB, admin kubernetes.Interface, job *batchv1.Job, name string) *corev1.Pod {
 	tb.Helper()
@@ -182,26 +139,6 @@ func podOf(tb testing.TB, admin kubernetes.Interface, job *batchv1.Job, name str
 		tb.Fatalf("the namespace refuses a run's pod: %v", err)
 	}
 	return pod
-}
-
-// as is a client with a token of a service account, bound to a pod if one is given.
-func as(tb testing.TB, config *rest.Config, admin kubernetes.Interface, namespace, account string, pod *corev1.Pod) kubernetes.Interface {
-	tb.Helper()
-	request := &authenticationv1.TokenRequest{}
-	if pod != nil {
-		request.Spec.BoundObjectRef = &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}
-	}
-	token, err := admin.CoreV1().ServiceAccounts(namespace).CreateToken(tb.Context(), account, request, metav1.CreateOptions{})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	config = rest.AnonymousClientConfig(config)
-	config.BearerToken = token.Status.Token
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return client
 }
 
 // waitForPolicy tries a write that only the policy refuses until it does.
@@ -236,6 +173,14 @@ func watchSecrets(ctx context.Context, client kubernetes.Interface) error {
 
 func secret(name string) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}, Type: corev1.SecretTypeOpaque}
+}
+
+// deleted is the error of a delete that found nothing to delete, which is none.
+func deleted(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
 }
 
 // second is the error of a call that gives a value as well.

@@ -1,12 +1,7 @@
 package deploy
 
 import (
-	"bufio"
 	"bytes"
-	"errors"
-	"io"
-	"io/fs"
-	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -17,66 +12,23 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
-	"k8s.io/apimachinery/pkg/util/yaml"
-	"k8s.io/client-go/kubernetes/scheme"
 	psaapi "k8s.io/pod-security-admission/api"
 	psapolicy "k8s.io/pod-security-admission/policy"
 	sigsyaml "sigs.k8s.io/yaml"
 
 	"github.com/kubeopera/platform/provisioner/internal/config"
+	"github.com/kubeopera/platform/shared/envconfig"
+	"github.com/kubeopera/platform/sim/controlplane/controlplanetest"
 )
 
-// objects decodes every document of every manifest; unknown and repeated fields
-// are errors.
 func objects(tb testing.TB) []runtime.Object {
 	tb.Helper()
-	decoder := serializer.NewCodecFactory(scheme.Scheme, serializer.EnableStrict).UniversalDeserializer()
-	files, err := fs.Glob(Manifests, "*.yaml")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	var all []runtime.Object
-	for _, file := range files {
-		if path.Base(file) == "kustomization.yaml" {
-			continue
-		}
-		data, err := Manifests.ReadFile(file)
-		if err != nil {
-			tb.Fatal(err)
-		}
-		documents := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
-		for {
-			document, err := documents.Read()
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			if err != nil {
-				tb.Fatal(err)
-			}
-			object, _, err := decoder.Decode(document, nil, nil)
-			if err != nil {
-				tb.Fatalf("%s: %v", file, err)
-			}
-			all = append(all, object)
-		}
-	}
-	return all
+	return controlplanetest.Objects(tb, Manifests)
 }
 
-// only gives the objects of one type.
 func only[T runtime.Object](tb testing.TB) []T {
 	tb.Helper()
-	var out []T
-	for _, o := range objects(tb) {
-		if t, ok := o.(T); ok {
-			out = append(out, t)
-		}
-	}
-	if len(out) == 0 {
-		tb.Fatalf("no %T", *new(T))
-	}
-	return out
+	return controlplanetest.Only[T](tb, objects(tb))
 }
 
 func TestManifestsDecodeStrictly(t *testing.T) {
@@ -88,27 +40,7 @@ func TestManifestsDecodeStrictly(t *testing.T) {
 
 func TestKustomizationNamesEveryFile(t *testing.T) {
 	t.Parallel()
-	data, err := Manifests.ReadFile("kustomization.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var kustomization struct{ Resources []string }
-	if err := sigsyaml.Unmarshal(data, &kustomization); err != nil {
-		t.Fatal(err)
-	}
-	files, err := fs.Glob(Manifests, "*.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var want []string
-	for _, f := range files {
-		if base := path.Base(f); base != "kustomization.yaml" {
-			want = append(want, base)
-		}
-	}
-	if diff := cmp.Diff(want, slices.Sorted(slices.Values(kustomization.Resources))); diff != "" {
-		t.Errorf("resources (-want +got):\n%s", diff)
-	}
+	controlplanetest.CheckKustomization(t, Manifests)
 }
 
 // TestRightsAreTheseAndNoMore: a right that is added here is added on purpose.
@@ -154,16 +86,9 @@ func TestRightsAreTheseAndNoMore(t *testing.T) {
 // TestDeploymentSetsKnownVariables also makes sure that what is set can be read.
 func TestDeploymentSetsKnownVariables(t *testing.T) {
 	t.Parallel()
-	env := map[string]string{}
-	for _, c := range only[*corev1.ConfigMap](t) {
-		maps.Copy(env, c.Data)
-	}
-	container := only[*appsv1.Deployment](t)[0].Spec.Template.Spec.Containers[0]
-	for _, e := range container.Env {
-		env[e.Name] = e.Value
-	}
+	env, mounted := controlplanetest.Environment(t, objects(t))
 	var help bytes.Buffer
-	if err := config.WriteHelp(&help); err != nil {
+	if err := envconfig.WriteHelp(&help, config.Settings()); err != nil {
 		t.Fatal(err)
 	}
 	for name := range env {
@@ -176,7 +101,7 @@ func TestDeploymentSetsKnownVariables(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, file := range []string{c.APIKeysFile, c.AuthServiceAPIKeyFile, strings.TrimPrefix(c.DatabaseURL.Reveal(), "sqlite://")} {
-		if !slices.ContainsFunc(container.VolumeMounts, func(m corev1.VolumeMount) bool { return path.Dir(file) == m.MountPath }) {
+		if !slices.Contains(mounted, path.Dir(file)) {
 			t.Errorf("%s is in no volume", file)
 		}
 	}

@@ -55,7 +55,7 @@ type ProvisionRequest struct {
 	AdminPrincipalARN        string            `json:"admin_principal_arn,omitempty" doc:"IAM role or user that becomes cluster administrator as well (eks)"`
 	KubeconfigAuth           KubeconfigAuth    `json:"kubeconfig_auth,omitempty" doc:"How the kubeconfig authenticates (eks); default embedded_credential for access keys"`
 	Tags                     map[string]string `json:"tags,omitempty" doc:"AWS tags for every resource, beside the service's own"`
-	Operation                Operation         `json:"operation,omitempty" doc:"apply (default)"`
+	Operation                Operation         `json:"operation,omitempty" doc:"apply (default), or plan: nothing is changed, and changes says what an apply would do"`
 	AllowReplacement         bool              `json:"allow_replacement,omitempty" doc:"Let Terraform replace the VPC, the cluster or its load balancer"`
 	SSHCredentialID          string            `json:"ssh_credential_id,omitempty" doc:"UUID of the SSH credential (existing_machines)"`
 	Machines                 []Machine         `json:"machines,omitempty" doc:"Machines to use (existing_machines)"`
@@ -72,7 +72,8 @@ type Machine struct {
 	InstanceID string `json:"instance_id,omitempty" doc:"EC2 instance id (transport ssm)"`
 }
 
-// Provision is a provisioning run. Its inputs never change; RunStatus does.
+// Provision is a provisioning run. Its inputs never change; RunStatus and
+// ProvisionDetails do.
 type Provision struct {
 	ID                   string    `json:"id" doc:"UUIDv7"`
 	Name                 string    `json:"name"`
@@ -85,6 +86,14 @@ type Provision struct {
 	RetryOf              string    `json:"retry_of,omitempty" doc:"Id of the run that this one repeats"`
 	RequestedBy          string    `json:"requested_by,omitempty" doc:"Name of the API key that started the run"`
 	RunStatus
+	ProvisionDetails
+}
+
+// ProvisionDetails is what a provisioning run shows beside its status.
+type ProvisionDetails struct {
+	Nodes   []Node     `json:"nodes,omitempty" doc:"The cluster's nodes, while the run waits for them and after"`
+	Changes *Changes   `json:"changes,omitempty" doc:"What Terraform changed, or would change (operation plan)"`
+	Lock    *StateLock `json:"lock,omitempty" doc:"The lock on the Terraform state that stopped the run"`
 }
 
 // ProvisionList is one page of GET /api/v1/provisions, newest first.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"mime"
 	"net/http"
@@ -31,18 +32,25 @@ const (
 	maxAnswer = 8 << 20
 )
 
-// codeNoProblem is the code of a problem that the client made of an answer
-// without one, such as a proxy's.
-const codeNoProblem = "no_problem_document"
-
 // request is one call of an operation.
 type request struct {
 	method string
 	path   []string // elements below /api/v1, not escaped
 	query  url.Values
 	accept string
-	body   []byte // JSON, nil for none
-	stream bool   // reading the answer may take for ever
+	header http.Header // in addition to those of every request
+	body   []byte      // JSON, nil for none
+	stream bool        // reading the answer may take for ever
+	// repeatable is true for a request that may be sent again when its answer is
+	// lost: it reads, or carries an idempotency key, or does nothing when it has
+	// been carried out already.
+	repeatable bool
+	// repeated, unless nil, is set before a second attempt.
+	repeated *bool
+}
+
+func get(path ...string) request {
+	return request{method: http.MethodGet, path: path, repeatable: true}
 }
 
 // json calls an operation and reads its answer into out.
@@ -79,7 +87,7 @@ func (s *service) do(ctx context.Context, r request, take func(*http.Response) e
 		if err == nil {
 			return nil
 		}
-		wait, again := retry(r.method, err)
+		wait, again := retry(r.repeatable, err)
 		if !again || attempt == attempts || ctx.Err() != nil {
 			if p, ok := errors.AsType[*answerError](err); ok {
 				return p.problem
@@ -92,6 +100,9 @@ func (s *service) do(ctx context.Context, r request, take func(*http.Response) e
 			return err
 		}
 		pause *= 2
+		if r.repeated != nil {
+			*r.repeated = true
+		}
 	}
 }
 
@@ -106,21 +117,32 @@ type answerError struct {
 
 func (e *answerError) Error() string { return e.problem.Error() }
 
+// unchangedError is the answer to a conditional read of what has not changed.
+type unchangedError struct{ header http.Header }
+
+func (*unchangedError) Error() string { return "unchanged" }
+
+// errNoTarget is an id that no request can be made for.
+var errNoTarget = errors.New("the id is empty or a path")
+
 // retry decides whether a failed attempt is worth another, and after how long.
-func retry(method string, err error) (wait time.Duration, again bool) {
+func retry(repeatable bool, err error) (wait time.Duration, again bool) {
 	a, answered := errors.AsType[*answerError](err)
+	if _, unchanged := errors.AsType[*unchangedError](err); unchanged {
+		return 0, false
+	}
 	if !answered {
 		// A request without an answer may or may not have been carried out.
-		return 0, method == http.MethodGet && !errors.Is(err, errTooLong)
+		return 0, repeatable && !errors.Is(err, errTooLong) && !errors.Is(err, errNoTarget)
 	}
 	if a.retryAfter > maxRetryAfter {
 		return 0, false
 	}
 	switch a.problem.Status {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
-		return max(a.retryAfter, 0), method == http.MethodGet || a.retryAfter >= 0
+		return max(a.retryAfter, 0), repeatable || a.retryAfter >= 0
 	case http.StatusBadGateway, http.StatusGatewayTimeout:
-		return max(a.retryAfter, 0), method == http.MethodGet
+		return max(a.retryAfter, 0), repeatable
 	}
 	return 0, false
 }
@@ -134,7 +156,7 @@ func (s *service) attempt(ctx context.Context, r request, take func(*http.Respon
 	target := s.base.JoinPath("api", "v1")
 	for _, element := range r.path {
 		if element == "" || element == "." || element == ".." {
-			return errors.New("the id is empty or a path")
+			return errNoTarget
 		}
 		target = target.JoinPath(url.PathEscape(element))
 	}
@@ -147,6 +169,7 @@ func (s *service) attempt(ctx context.Context, r request, take func(*http.Respon
 	if err != nil {
 		return err
 	}
+	maps.Copy(req.Header, r.header)
 	s.authorize(req)
 	req.Header.Set("Accept", r.accept)
 	if r.body != nil {
@@ -155,6 +178,10 @@ func (s *service) attempt(ctx context.Context, r request, take func(*http.Respon
 	res, err := s.http.Do(req)
 	if err != nil {
 		return err
+	}
+	if res.StatusCode == http.StatusNotModified {
+		_ = res.Body.Close() // it has none
+		return &unchangedError{header: res.Header}
 	}
 	if res.StatusCode >= 200 && res.StatusCode < 300 {
 		return take(res)

@@ -18,7 +18,6 @@ import (
 
 	"github.com/kubeopera/platform/shared/api"
 	"github.com/kubeopera/platform/shared/client"
-	"github.com/kubeopera/platform/shared/runs"
 )
 
 const apiKey = "the-api-key-of-the-caller"
@@ -92,13 +91,31 @@ func TestRequestsAndAnswers(t *testing.T) {
 			"POST /base/api/v1/provisions application/json", `{"name":"acme","topology":"eks","region":"eu-west-1","credential_id":"c","kubernetes_version":"1.35"}`, run, "",
 		},
 		{"get", func(ctx context.Context, c *client.Provisioner) (any, error) { return c.Provision(ctx, "run-1") }, "GET /base/api/v1/provisions/run-1 application/json", "", run, ""},
+		{"retry", func(ctx context.Context, c *client.Provisioner) (any, error) { return c.RetryProvision(ctx, "run-1") }, "POST /base/api/v1/provisions/run-1/retry application/json", "", run, ""},
+		{"destroy", func(ctx context.Context, c *client.Provisioner) (any, error) { return c.DestroyProvision(ctx, "run-1") }, "DELETE /base/api/v1/provisions/run-1 application/json", "", run, ""},
+		{"unlock", func(ctx context.Context, c *client.Provisioner) (any, error) {
+			return c.UnlockProvision(ctx, "run-1", "lock")
+		}, "POST /base/api/v1/provisions/run-1/unlock application/json", `{"lock_id":"lock"}`, run, ""},
+		{"cancel", func(ctx context.Context, c *client.Provisioner) (any, error) {
+			return c.CancelProvision(ctx, "run-1", false)
+		}, "POST /base/api/v1/provisions/run-1/cancel application/json", `{}`, run, ""},
+		{"forced cancel", func(ctx context.Context, c *client.Provisioner) (any, error) {
+			return c.CancelProvision(ctx, "run-1", true)
+		}, "POST /base/api/v1/provisions/run-1/cancel application/json", `{"force":true}`, run, ""},
+		{"events", func(ctx context.Context, c *client.Provisioner) (any, error) {
+			events, err := c.ProvisionEvents(ctx, "run-1")
+			return api.EventList{Events: events}, err
+		}, "GET /base/api/v1/provisions/run-1/events application/json", "", api.EventList{Events: []api.Event{{At: run.CreatedAt, Status: api.StatusQueued, By: "ops"}}}, ""},
 		{"id that needs escaping", func(ctx context.Context, c *client.Provisioner) (any, error) { return c.Provision(ctx, "a/b?c=d") }, "GET /base/api/v1/provisions/a%2Fb%3Fc=d application/json", "", run, ""},
 		{"list", func(ctx context.Context, c *client.Provisioner) (any, error) {
 			return c.Provisions(ctx, client.ListOptions{})
 		}, "GET /base/api/v1/provisions application/json", "", api.ProvisionList{Provisions: []api.Provision{run}, NextCursor: "next"}, ""},
 		{"list with all options", func(ctx context.Context, c *client.Provisioner) (any, error) {
-			return c.Provisions(ctx, client.ListOptions{Status: api.StatusFailed, Environment: "acme", Limit: 7, Cursor: "x y"})
-		}, "GET /base/api/v1/provisions?cursor=x+y&environment=acme&limit=7&status=failed application/json", "", api.ProvisionList{}, ""},
+			return c.Provisions(ctx, client.ListOptions{
+				Status: api.StatusFailed, Environment: "acme", Operation: api.OperationPlan, Limit: 7, Cursor: "x y",
+				CreatedAfter: run.CreatedAt, CreatedBefore: run.CreatedAt.Add(time.Second / 2),
+			})
+		}, "GET /base/api/v1/provisions?created_after=2026-11-30T09%3A00%3A00Z&created_before=2026-11-30T09%3A00%3A00.5Z&cursor=x+y&environment=acme&limit=7&operation=plan&status=failed application/json", "", api.ProvisionList{}, ""},
 		{"kubeconfig", func(ctx context.Context, c *client.Provisioner) (any, error) {
 			b, err := c.Kubeconfig(ctx, "run-1")
 			return string(b), err
@@ -198,15 +215,16 @@ func TestFailures(t *testing.T) {
 		{"unavailable", get, problem(503, "kubernetes_unavailable"), 503, "kubernetes_unavailable", 4, 0},
 		{"unavailable for some time", get, problem(503, "kubernetes_unavailable", "Retry-After", "5"), 503, "kubernetes_unavailable", 4, 15 * time.Second},
 		{"unavailable for long", get, problem(503, "kubernetes_unavailable", "Retry-After", "600"), 503, "kubernetes_unavailable", 1, 0},
-		{"unavailable start", start, problem(503, "kubernetes_unavailable"), 503, "kubernetes_unavailable", 1, 0},
+		{"unavailable start", start, problem(503, "kubernetes_unavailable"), 503, "kubernetes_unavailable", 4, 0},
 		{"unavailable start that may be repeated", start, problem(503, "shutting_down", "Retry-After", "5"), 503, "shutting_down", 4, 15 * time.Second},
 		{"too many starts", start, problem(429, "slow_down", "Retry-After", "1"), 429, "slow_down", 4, 3 * time.Second},
 		{"gateway", get, html(502), 502, "no_problem_document", 4, 0},
-		{"gateway for a start", start, html(502), 502, "no_problem_document", 1, 0},
+		{"gateway for a start", start, html(502), 502, "no_problem_document", 4, 0},
 		{"redirect", get, html(302), 302, "no_problem_document", 1, 0},
 		{"problem without a code", get, problem(404, ""), 404, "no_problem_document", 1, 0},
 		{"down", get, down, 0, "", 4, 0},
-		{"down for a start", start, down, 0, "", 1, 0},
+		{"down for a start", start, down, 0, "", 4, 0},
+		{"another use of the key", start, problem(422, "idempotency_key_reused"), 422, "idempotency_key_reused", 1, 0},
 		{"down for a stream", logs, down, 0, "", 4, 0},
 	}
 	for _, tt := range tests {
@@ -295,95 +313,6 @@ func TestAnswersThatCannotBe(t *testing.T) {
 	if len(f.requests) > 0 {
 		t.Errorf("asked for %s", f.requests[0].URL)
 	}
-}
-
-func TestWait(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		at := func(status api.Status, done int) api.Provision {
-			return api.Provision{ID: "run-1", RunStatus: api.RunStatus{Status: status, Progress: &api.Progress{Done: done}}}
-		}
-		answers := []func(http.ResponseWriter){
-			func(w http.ResponseWriter) { reply(w, 200, at(api.StatusQueued, 0)) },
-			func(w http.ResponseWriter) { reply(w, 200, at(api.StatusQueued, 0)) }, // no change, no call
-			func(w http.ResponseWriter) {
-				w.Header().Set("Retry-After", "7")
-				reply(w, 200, at(api.StatusRunning, 1))
-			},
-			func(w http.ResponseWriter) { reply(w, 200, at(api.StatusRunning, 2)) },
-			func(w http.ResponseWriter) { reply(w, 500, &api.Problem{Status: 500, Code: "internal", Detail: "x"}) },
-			func(w http.ResponseWriter) { reply(w, 200, at(api.StatusFailed, 2)) },
-		}
-		n := 0
-		c, _ := newClient(t, func(w http.ResponseWriter, _ *http.Request) { answers[n](w); n++ })
-		begin := time.Now()
-		var seen []string
-		run, err := c.Wait(t.Context(), "run-1", func(p api.Provision) {
-			seen = append(seen, fmt.Sprintf("%s %d after %s", p.Status, p.Progress.Done, time.Since(begin)))
-		})
-		if err != nil || run.Status != api.StatusFailed {
-			t.Fatalf("got %s, %v", run.Status, err)
-		}
-		want := []string{"queued 0 after 0s", "running 1 after 2s", "running 2 after 9s", "failed 2 after 11s"}
-		if diff := cmp.Diff(want, seen); diff != "" {
-			t.Errorf("progress (-want +got):\n%s", diff)
-		}
-	})
-}
-
-func TestWaitGoesOnWhileTheServiceRestarts(t *testing.T) {
-	t.Parallel()
-	for name, tt := range map[string]struct {
-		away time.Duration
-		ok   bool
-	}{"a restart": {time.Minute, true}, "for ever": {time.Hour, false}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				begin := time.Now()
-				c, _ := newClient(t, func(w http.ResponseWriter, _ *http.Request) {
-					switch since := time.Since(begin); {
-					case since == 0:
-						reply(w, 200, api.Provision{ID: "run-1", RunStatus: api.RunStatus{Status: api.StatusRunning}})
-					case since < tt.away:
-						refuse(w)
-					default:
-						reply(w, 200, api.Provision{ID: "run-1", RunStatus: api.RunStatus{Status: api.StatusSucceeded}})
-					}
-				})
-				run, err := c.Wait(t.Context(), "run-1", nil)
-				if tt.ok && (err != nil || run.Status != api.StatusSucceeded) || !tt.ok && (!errors.Is(err, errRefused) || run.Status != api.StatusRunning) {
-					t.Errorf("got %s, %v", run.Status, err)
-				}
-				if took := time.Since(begin); took > 3*time.Minute {
-					t.Errorf("took %s", took)
-				}
-			})
-		})
-	}
-}
-
-func TestWaitEndsAtOnce(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		c, f := newClient(t, func(w http.ResponseWriter, _ *http.Request) {
-			reply(w, 404, &api.Problem{Status: 404, Code: "provision_not_found", Detail: "x"})
-		})
-		if _, err := c.Wait(t.Context(), "x", nil); err == nil || len(f.requests) != 1 {
-			t.Errorf("unknown run: %v after %d requests", err, len(f.requests))
-		}
-		for _, status := range []api.Status{api.StatusQueued, api.StatusRunning, api.StatusCancelling, api.StatusSucceeded, api.StatusFailed, api.StatusCancelled} {
-			c, _ := newClient(t, func(w http.ResponseWriter, _ *http.Request) {
-				reply(w, 200, api.Provision{RunStatus: api.RunStatus{Status: status}})
-			})
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			run, err := c.Wait(ctx, "x", nil)
-			cancel()
-			if run.Status != status || (err == nil) != runs.Final(status) {
-				t.Errorf("%s: got %s, %v", status, run.Status, err)
-			}
-		}
-	})
 }
 
 // TestLogsFollow runs over a real connection: what is written is read at once,

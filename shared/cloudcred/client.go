@@ -23,7 +23,8 @@ var (
 	ErrUnavailable = errors.New("auth-service is unavailable")
 	// ErrUnsupported: the credential's kind cannot be used; take another one.
 	ErrUnsupported = errors.New("credential kind is not supported")
-	// ErrInvalid means that the stored credential cannot be one of AWS's.
+	// ErrInvalid means that the stored credential cannot be used as it is; an
+	// InvalidError says why. It must be stored anew.
 	ErrInvalid = errors.New("credential is not valid")
 )
 
@@ -69,15 +70,44 @@ func NewClient(c Config) (*Client, error) {
 	return client, nil
 }
 
-// Resolve gets a credential. Connection errors and 5xx answers are tried again
-// for a few seconds, within ctx.
+// Resolve gets a credential, and for a role the access key that may assume it.
+// Connection errors and 5xx answers are tried again for a few seconds, within ctx.
 func (c *Client) Resolve(ctx context.Context, id string) (Credential, error) {
-	if id == "" || len(id) > 64 || strings.Trim(id, lettersAndDigits+"-_") != "" {
-		return Credential{}, fmt.Errorf("credential: this is not the id of one: %w", ErrNotFound)
+	credential, err := c.fetch(ctx, id)
+	if err != nil || credential.AssumeRole == nil {
+		return credential, err
+	}
+	role := credential.AssumeRole
+	base, err := c.fetch(ctx, role.Base.ID)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return Credential{}, &InvalidError{ID: id, Reason: fmt.Sprintf("its base credential %s is not in auth-service", role.Base.ID)}
+	case err != nil:
+		return Credential{}, fmt.Errorf("credential %s: its base: %w", id, err)
+	case base.Kind != KindAccessKey:
+		return Credential{}, &InvalidError{ID: id, Reason: fmt.Sprintf("its base credential %s is of kind %s and not %s: roles cannot be chained", base.ID, base.Kind, KindAccessKey)}
+	}
+	role.Base = base
+	return credential, nil
+}
+
+// fetch gets what AWS takes under one id.
+func (c *Client) fetch(ctx context.Context, id string) (Credential, error) {
+	w, err := c.ask(ctx, id)
+	if err != nil {
+		return Credential{}, err
+	}
+	return w.credential()
+}
+
+// ask gets what auth-service has under one id.
+func (c *Client) ask(ctx context.Context, id string) (wire, error) {
+	if !idPattern.MatchString(id) {
+		return wire{}, fmt.Errorf("credential: this is not the id of one: %w", ErrNotFound)
 	}
 	key, err := c.key()
 	if err != nil {
-		return Credential{}, fmt.Errorf("credential %s: %w: %w", id, ErrUnavailable, err)
+		return wire{}, fmt.Errorf("credential %s: %w: %w", id, ErrUnavailable, err)
 	}
 	pause := firstPause
 	for attempt := 1; ; attempt++ {
@@ -86,15 +116,15 @@ func (c *Client) Resolve(ctx context.Context, id string) (Credential, error) {
 		case err == nil && status < http.StatusInternalServerError:
 			return answer(id, status, body)
 		case ctx.Err() != nil:
-			return Credential{}, fmt.Errorf("credential %s: %w", id, ctx.Err())
+			return wire{}, fmt.Errorf("credential %s: %w", id, ctx.Err())
 		case attempt == attempts && err != nil:
-			return Credential{}, fmt.Errorf("credential %s: %w after %d attempts: %w; check that it runs and can be reached", id, ErrUnavailable, attempts, err)
+			return wire{}, fmt.Errorf("credential %s: %w after %d attempts: %w; check that it runs and can be reached", id, ErrUnavailable, attempts, err)
 		case attempt == attempts:
-			return Credential{}, fmt.Errorf("credential %s: %w: it answered %d %d times; see its log", id, ErrUnavailable, status, attempts)
+			return wire{}, fmt.Errorf("credential %s: %w: it answered %d %d times; see its log", id, ErrUnavailable, status, attempts)
 		}
 		//nolint:gosec // spreading load needs no cryptographic randomness
 		if err := sleep(ctx, pause/2+rand.N(pause/2)); err != nil {
-			return Credential{}, fmt.Errorf("credential %s: %w", id, err)
+			return wire{}, fmt.Errorf("credential %s: %w", id, err)
 		}
 		pause *= 2
 	}

@@ -20,6 +20,7 @@ import (
 
 const (
 	id     = "0f8b7a52-2f3c-4b63-9a0e-0c1d2e3f4a5b"
+	baseID = "5f3c8d1e-93c0-4f5a-b6a9-5f2f4b6f1d22"
 	apiKey = "the-api-key-of-the-service"
 	canary = "canaryCANARYcanary"
 	good   = `{"id":"` + id + `","name":"acme","kind":"access_key","access_key":{"access_key_id":"AKIAIOSFODNN7EXAMPLE","secret_access_key":"` + canary + `"}}`
@@ -75,6 +76,9 @@ func newClient(tb testing.TB, s *server) (client *cloudcred.Client, keyFile stri
 func TestResolve(t *testing.T) {
 	t.Parallel()
 	session := `{"id":"` + id + `","name":"acme","kind":"access_key","created_at":"new field","access_key":{"access_key_id":"ASIAIOSFODNN7EXAMPLE","secret_access_key":"s","session_token":"to/ken+=","expires_at":"2026-11-30T12:00:00+01:00"}}`
+	role := `{"id":"` + id + `","name":"acme role","kind":"assume_role","assume_role":{"role_arn":"arn:aws:iam::123456789012:role/r","external_id":"` + canary + `","session_name":"ops","duration_seconds":3600,"base":"` + baseID + `"}}`
+	least := `{"id":"` + id + `","kind":"assume_role","assume_role":{"role_arn":"arn:aws:iam::123456789012:role/r","base":"` + baseID + `"}}`
+	base := strings.Replace(good, id, baseID, 1)
 	tests := []struct {
 		name     string
 		answers  []http.HandlerFunc
@@ -96,10 +100,28 @@ func TestResolve(t *testing.T) {
 		{"broken", []http.HandlerFunc{respond(500, canary)}, cloudcred.Credential{}, cloudcred.ErrUnavailable, "it answered 500 3 times", 3},
 		{"redirect", []http.HandlerFunc{respond(302, canary)}, cloudcred.Credential{}, cloudcred.ErrUnavailable, "status 302", 1},
 		{"too many requests", []http.HandlerFunc{respond(429, canary)}, cloudcred.Credential{}, cloudcred.ErrUnavailable, "status 429", 1},
-		{"role", []http.HandlerFunc{respond(200, `{"id":"`+id+`","kind":"assume_role","assume_role":{"external_id":"`+canary+`"}}`)}, cloudcred.Credential{}, cloudcred.ErrUnsupported, "only access_key works yet", 1},
-		{"kind of the future", []http.HandlerFunc{respond(200, `{"id":"`+id+`","kind":"`+canary+`"}`)}, cloudcred.Credential{}, cloudcred.ErrUnsupported, "only access_key works yet", 1},
+		{"kind of the future", []http.HandlerFunc{respond(200, `{"id":"`+id+`","kind":"`+canary+`"}`)}, cloudcred.Credential{}, cloudcred.ErrUnsupported, "neither access_key nor assume_role", 1},
+		{"role", []http.HandlerFunc{respond(200, role), respond(200, base)}, cloudcred.Credential{ID: id, Name: "acme role", Kind: cloudcred.KindAssumeRole, AssumeRole: &cloudcred.AssumeRole{
+			RoleARN: "arn:aws:iam::123456789012:role/r", ExternalID: canary, SessionName: "ops", Duration: time.Hour,
+			Base: cloudcred.Credential{ID: baseID, Name: "acme", Kind: cloudcred.KindAccessKey, AccessKey: &cloudcred.AccessKey{ID: "AKIAIOSFODNN7EXAMPLE", Secret: canary}},
+		}}, nil, "", 2},
+		{"role, after failures of its base", []http.HandlerFunc{respond(200, least), refuse, respond(500, canary), respond(200, base)}, cloudcred.Credential{ID: id, Kind: cloudcred.KindAssumeRole, AssumeRole: &cloudcred.AssumeRole{
+			RoleARN: "arn:aws:iam::123456789012:role/r",
+			Base:    cloudcred.Credential{ID: baseID, Name: "acme", Kind: cloudcred.KindAccessKey, AccessKey: &cloudcred.AccessKey{ID: "AKIAIOSFODNN7EXAMPLE", Secret: canary}},
+		}}, nil, "", 4},
+		{"role without one", []http.HandlerFunc{respond(200, `{"id":"`+id+`","kind":"assume_role"}`)}, cloudcred.Credential{}, cloudcred.ErrUnavailable, "it has no assume_role", 1},
+		{"role that is none", []http.HandlerFunc{respond(200, strings.Replace(role, "role/r", "user/"+canary, 1))}, cloudcred.Credential{}, cloudcred.ErrInvalid, "role_arn is no ARN", 1},
+		{"external id of two lines", []http.HandlerFunc{respond(200, strings.Replace(role, canary, canary+`\ncredential_process = sh`, 1))}, cloudcred.Credential{}, cloudcred.ErrInvalid, "external_id has not", 1},
+		{"base that is no id", []http.HandlerFunc{respond(200, strings.Replace(role, baseID, "../"+canary, 1))}, cloudcred.Credential{}, cloudcred.ErrInvalid, "base is not the id of another credential", 1},
+		{"base that is the role itself", []http.HandlerFunc{respond(200, strings.Replace(role, baseID, id, 1))}, cloudcred.Credential{}, cloudcred.ErrInvalid, "base is not the id of another credential", 1},
+		{"unknown base", []http.HandlerFunc{respond(200, role), respond(404, canary)}, cloudcred.Credential{}, cloudcred.ErrInvalid, "its base credential " + baseID + " is not in auth-service", 2},
+		{"forbidden base", []http.HandlerFunc{respond(200, role), respond(403, canary)}, cloudcred.Credential{}, cloudcred.ErrForbidden, "its base: credential " + baseID, 2},
+		{"base out of reach", []http.HandlerFunc{respond(200, role), refuse}, cloudcred.Credential{}, cloudcred.ErrUnavailable, "its base: credential " + baseID, 4},
+		{"base of the future", []http.HandlerFunc{respond(200, role), respond(200, strings.Replace(base, `"access_key"`, `"`+canary+`"`, 1))}, cloudcred.Credential{}, cloudcred.ErrUnsupported, "its base: credential " + baseID, 2},
+		{"chain", []http.HandlerFunc{respond(200, role), respond(200, strings.NewReplacer(id, baseID, baseID, id).Replace(role))}, cloudcred.Credential{}, cloudcred.ErrInvalid, "is of kind assume_role and not access_key: roles cannot be chained", 2},
+		{"duration for a string", []http.HandlerFunc{respond(200, strings.Replace(role, "3600", `"`+canary+`"`, 1))}, cloudcred.Credential{}, cloudcred.ErrUnavailable, "field assume_role.duration_seconds has another type", 1},
 		{"no kind", []http.HandlerFunc{respond(200, `{"id":"`+id+`"}`)}, cloudcred.Credential{}, cloudcred.ErrUnavailable, "it has no kind", 1},
-		{"another credential", []http.HandlerFunc{respond(200, strings.Replace(good, id, "other", 1))}, cloudcred.Credential{}, cloudcred.ErrUnavailable, "it is about another id", 1},
+		{"another credential", []http.HandlerFunc{respond(200, strings.Replace(good, id, baseID, 1))}, cloudcred.Credential{}, cloudcred.ErrUnavailable, "it is about another id", 1},
 		{"no key", []http.HandlerFunc{respond(200, `{"id":"`+id+`","kind":"access_key"}`)}, cloudcred.Credential{}, cloudcred.ErrUnavailable, "it has no access_key", 1},
 		{"empty secret", []http.HandlerFunc{respond(200, strings.Replace(good, canary, "", 1))}, cloudcred.Credential{}, cloudcred.ErrInvalid, "secret_access_key are required", 1},
 		{"two lines", []http.HandlerFunc{respond(200, strings.Replace(good, canary, canary+`\ncredential_process = touch /tmp/x`, 1))}, cloudcred.Credential{}, cloudcred.ErrInvalid, "secret_access_key is longer than", 1},
@@ -166,7 +188,7 @@ func TestResolveRefusesIDsThatAreNone(t *testing.T) {
 	t.Parallel()
 	s := &server{answers: []http.HandlerFunc{respond(200, good)}}
 	client, _ := newClient(t, s)
-	for _, bad := range []string{"", ".", "..", "../keys", "a/b", "a?b", "a b", "ä", "a%2fb", strings.Repeat("a", 65)} {
+	for _, bad := range []string{"", ".", "..", "../keys", "a/b", "a?b", "a b", "ä", "a%2fb", strings.ToUpper(id), id + "0", id + "\n", "{" + id + "}", strings.ReplaceAll(id, "-", "")} {
 		if _, err := client.Resolve(t.Context(), bad); !errors.Is(err, cloudcred.ErrNotFound) {
 			t.Errorf("%q: got %v", bad, err)
 		}

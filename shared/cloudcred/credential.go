@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/kubeopera/platform/shared/redact"
-	"github.com/kubeopera/platform/shared/runcontract"
 )
 
 // Kind is the form of a credential.
@@ -17,8 +16,8 @@ type Kind string
 const (
 	// KindAccessKey is an AWS access key, with a session token or without.
 	KindAccessKey Kind = "access_key"
-	// KindAssumeRole is a role that another credential may assume. It cannot be
-	// used yet: resolving one gives ErrUnsupported.
+	// KindAssumeRole is an IAM role that an access key may assume. Its sessions
+	// are renewed for as long as the key is valid.
 	KindAssumeRole Kind = "assume_role"
 )
 
@@ -27,10 +26,24 @@ type Secret = redact.Secret
 
 // Credential is what auth-service knows under an id.
 type Credential struct {
-	ID        string
-	Name      string
-	Kind      Kind
-	AccessKey *AccessKey // for KindAccessKey
+	ID         string
+	Name       string
+	Kind       Kind
+	AccessKey  *AccessKey  // for KindAccessKey
+	AssumeRole *AssumeRole // for KindAssumeRole
+}
+
+// ExpiresAt is when the credential ends for good: a session's end, for a role
+// that of its base, since the role's own sessions are renewed until then. Zero
+// if it does not end, or nobody knows when.
+func (c Credential) ExpiresAt() time.Time {
+	switch {
+	case c.AccessKey != nil:
+		return c.AccessKey.ExpiresAt
+	case c.AssumeRole != nil:
+		return c.AssumeRole.Base.ExpiresAt()
+	}
+	return time.Time{}
 }
 
 // AccessKey is an AWS access key. A session token makes it a session, which
@@ -72,39 +85,4 @@ func (k AccessKey) Validate() error {
 		errs = append(errs, errors.New("access_key_id and secret_access_key are required"))
 	}
 	return errors.Join(errs...)
-}
-
-// Files is an AWS shared config file and a shared credentials file with the
-// profile runcontract.CredentialProfile, by the names of a credential Secret's
-// keys. Bytes that could begin another line or a comment are left out: Validate
-// refuses a credential that has them.
-func (c Credential) Files(region string) map[string][]byte {
-	var key AccessKey
-	if c.AccessKey != nil {
-		key = *c.AccessKey
-	}
-	keys := "[" + runcontract.CredentialProfile + "]\n" +
-		setting("aws_access_key_id", key.ID, keyIDBytes) +
-		setting("aws_secret_access_key", key.Secret.Reveal(), secretBytes) +
-		setting("aws_session_token", key.SessionToken.Reveal(), secretBytes)
-	config := "[profile " + runcontract.CredentialProfile + "]\n" +
-		setting("region", region, regionBytes)
-	return map[string][]byte{
-		runcontract.CredentialConfigFile: []byte(config),
-		runcontract.CredentialKeysFile:   []byte(keys),
-	}
-}
-
-// setting is a line of an INI file, empty for an empty value.
-func setting(name, value, allowed string) string {
-	value = strings.Map(func(r rune) rune {
-		if strings.ContainsRune(allowed, r) {
-			return r
-		}
-		return -1
-	}, value)
-	if value == "" {
-		return ""
-	}
-	return name + " = " + value + "\n"
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
+	"github.com/uptrace/bun"
 )
 
 // ErrNewerSchema means that a later release has migrated the database.
@@ -42,6 +43,17 @@ func (db *DB) Migrate(ctx context.Context, m Migrations) error {
 		return fmt.Errorf("migrate database: %w", err)
 	}
 	return checkNotNewer(ctx, provider)
+}
+
+// SchemaVersion is the number of the newest migration that was applied, by what
+// Migrations.VersionTable holds.
+func (db *DB) SchemaVersion(ctx context.Context, versionTable string) (int64, error) {
+	var version int64
+	err := db.reader.NewRaw("SELECT coalesce(max(version_id), 0) FROM ? WHERE is_applied", bun.Ident(versionTable)).Scan(ctx, &version)
+	if err != nil {
+		return 0, fmt.Errorf("read schema version: %w", err)
+	}
+	return version, nil
 }
 
 // checkNotNewer refuses a database that a later release has migrated.

@@ -100,9 +100,14 @@ func openPostgres(ctx context.Context, rawURL string) (*DB, error) {
 	if _, set := pool.RuntimeParams["statement_timeout"]; !set {
 		pool.RuntimeParams["statement_timeout"] = statementTimeout
 	}
+	if pool.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement { // pgx's default
+		// bun writes values into its statements, so hardly any comes twice: to prepare
+		// each would take a second round trip and fill caches on both sides.
+		pool.DefaultQueryExecMode = pgx.QueryExecModeExec
+	}
 	conns := stdlib.OpenDB(*pool)
 	conns.SetMaxOpenConns(postgresConns)
-	conns.SetMaxIdleConns(postgresConns / 2)
+	conns.SetMaxIdleConns(postgresConns) // with fewer, a busy service opens and closes the others all the time
 	conns.SetConnMaxIdleTime(5 * time.Minute)
 	if err := conns.PingContext(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("open Postgres: %w", err), conns.Close())

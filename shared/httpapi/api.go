@@ -19,18 +19,22 @@ import (
 // BasePath is where the operations of a service are mounted.
 const BasePath = "/api/v1"
 
-// Config is what New needs. All but Description, Ready and Problems is required.
+// Config is what New needs. All but Description, Ready, DigestKey and Problems
+// is required.
 type Config struct {
 	Title       string
 	Version     string // of the API, not of the binary
 	Description string // CommonMark, for the OpenAPI document
 	Keys        *Keys
 	Log         *slog.Logger
-	// Ready says why the service cannot do its work. The text of its error is
-	// shown to anybody who asks /ready.
-	Ready func(context.Context) error
+	// Ready gives what /ready shows of a service that can do its work, or says why
+	// it cannot. Anybody may ask: the text of its error is shown.
+	Ready func(context.Context) (map[string]string, error)
 	// Registry gets the metrics of the API and is what /metrics shows.
 	Registry *prometheus.Registry
+	// DigestKey is the secret of RequestDigest, the same in all replicas; nil: no
+	// operation is Repeatable.
+	DigestKey []byte
 	// Problems maps a domain error to its answer, nil for one it does not know.
 	Problems func(error) *api.Problem
 }

@@ -104,18 +104,12 @@ func setup(tb testing.TB) *bundle {
 	tb.Helper()
 	b := &bundle{log: new(bytes.Buffer)}
 	log := slog.New(slog.NewJSONHandler(io.MultiWriter(b.log, tb.Output()), &slog.HandlerOptions{Level: slog.LevelDebug}))
-	path := filepath.Join(tb.TempDir(), "keys")
-	digest := sha256.Sum256([]byte(key))
-	if err := os.WriteFile(path, []byte("tests:"+hex.EncodeToString(digest[:])+"\n"), 0o600); err != nil {
-		tb.Fatal(err)
-	}
-	keys, err := httpapi.OpenKeys(path, log)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	var err error
 	b.api, err = httpapi.New(httpapi.Config{
-		Title: "test-service", Version: "v1", Description: "For tests.", Keys: keys, Log: log, Registry: prometheus.NewRegistry(),
-		Ready: func(context.Context) error { return b.ready },
+		Title: "test-service", Version: "v1", Description: "For tests.", Keys: openKeys(tb, log), Log: log, Registry: prometheus.NewRegistry(),
+		Ready: func(context.Context) (map[string]string, error) {
+			return map[string]string{"schema_version": "7"}, b.ready
+		},
 		Problems: func(err error) *api.Problem {
 			if errors.Is(err, errTaken) {
 				return &api.Problem{Status: http.StatusConflict, Code: "environment_busy", Detail: "the environment is busy", Instance: "/api/v1/provisions/1"}
@@ -128,6 +122,21 @@ func setup(tb testing.TB) *bundle {
 	}
 	b.register()
 	return b
+}
+
+// openKeys gives keys of which one is key.
+func openKeys(tb testing.TB, log *slog.Logger) *httpapi.Keys {
+	tb.Helper()
+	path := filepath.Join(tb.TempDir(), "keys")
+	digest := sha256.Sum256([]byte(key))
+	if err := os.WriteFile(path, []byte("tests:"+hex.EncodeToString(digest[:])+"\n"), 0o600); err != nil {
+		tb.Fatal(err)
+	}
+	keys, err := httpapi.OpenKeys(path, log)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return keys
 }
 
 func (b *bundle) register() {
@@ -458,7 +467,7 @@ func TestOpenRoutes(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	for path, want := range map[string]string{
-		"/health": `{"status":"ok"}`, "/ready": `{"status":"ok"}`, "/metrics": "http_server_request", "/openapi.json": `"openapi": "3.1.0"`,
+		"/health": `{"status":"ok"}`, "/ready": `{"schema_version":"7","status":"ok"}`, "/metrics": "http_server_request", "/openapi.json": `"openapi": "3.1.0"`,
 		"/docs": "docs/docs.js", "/docs/docs.js": "openapi.json", "/docs/docs.css": "font",
 	} {
 		b.do(t, call{method: http.MethodGet, path: "/health"}) // so that there is something to measure

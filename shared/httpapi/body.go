@@ -34,11 +34,18 @@ const (
 // and leaves a read deadline behind that ends slow handlers.
 func (a *API) readBody(ctx huma.Context, next func(huma.Context)) {
 	body := ctx.Operation().RequestBody
+	r, w := humachi.Unwrap(ctx)
+	if body == nil && changes(r.Method) && r.ContentLength != 0 {
+		// What the client says in it would be lost unseen.
+		if n, _ := io.ReadFull(r.Body, make([]byte, 1)); n > 0 { // an error is of a body that is not wanted
+			a.writeProblem(w, r, &api.Problem{Status: http.StatusBadRequest, Code: CodeBodyUnexpected, Detail: "this operation takes no body"})
+			return
+		}
+	}
 	if body == nil || body.Content[jsonType] == nil {
 		next(ctx)
 		return
 	}
-	r, w := humachi.Unwrap(ctx)
 	data, p := readAll(w, r)
 	if p == nil && (len(data) > 0 || body.Required) {
 		p = checkJSON(data)
@@ -51,6 +58,9 @@ func (a *API) readBody(ctx huma.Context, next func(huma.Context)) {
 	r.Header.Set("Content-Type", jsonType) // what readAll took may be written in other ways, which Huma does not know
 	next(ctx)
 }
+
+// changes says that a method is not for reading only.
+func changes(method string) bool { return method != http.MethodGet && method != http.MethodHead }
 
 func readAll(w http.ResponseWriter, r *http.Request) ([]byte, *api.Problem) {
 	if t := r.Header.Get("Content-Type"); t != "" {

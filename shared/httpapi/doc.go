@@ -3,7 +3,7 @@
 // adds typed handlers and one function that maps its errors.
 //
 //	keys, err := httpapi.OpenKeys(path, log)
-//	api, err := httpapi.New(httpapi.Config{Title: "cluster-provisioner", Version: "v1", Keys: keys, Log: log, Ready: engine.Ready, Registry: registry, Problems: problem})
+//	api, err := httpapi.New(httpapi.Config{Title: "cluster-provisioner", Version: "v1", Keys: keys, Log: log, Ready: ready, Registry: registry, Problems: problem})
 //	huma.Register(api.Huma(), huma.Operation{
 //		OperationID: "get-provision", Method: http.MethodGet, Path: "/provisions/{id}",
 //		Summary: "Status of a run", Tags: []string{"provisions"}, Errors: []int{http.StatusNotFound},
@@ -38,13 +38,22 @@
 //
 // What is refused before a handler runs, with its code: no or unknown key (401
 // unauthorized), unknown path (404 not_found), method (405 method_not_allowed),
-// body too large (413 body_too_large), another content type than JSON (415
+// a body where none is taken (400
+// body_unexpected), body too large (413 body_too_large), another content type than JSON (415
 // unsupported_media_type), empty body (400 body_required), text that is not
 // JSON (400 invalid_json), a field twice in one object (400 duplicate_field),
 // and unknown, missing or mistyped fields and parameters, all at once (422
 // invalid_request). Rejected values are never repeated in an answer. An input
 // whose Resolve method returns RuleProblems has the service's own rules reported
 // together with these.
+//
+// # Asking again, waiting, pages
+//
+// Watch is embedded in the input of a GET whose answer has an ETag: 304 while it
+// is unchanged, and long polls. Repeatable is embedded in the input of an
+// operation that starts something: its key and RequestDigest tell a repetition
+// from another request. Cursor binds a page of a list to the list's filter. What
+// they mean for a service's data is the service's: they are only the HTTP of it.
 //
 // # Streams
 //

@@ -2,7 +2,8 @@ package httpapi
 
 import (
 	"context"
-	"io"
+	"encoding/json"
+	"maps"
 	"net/http"
 	"time"
 
@@ -14,22 +15,31 @@ const readyTimeout = 5 * time.Second
 
 // health says that the process answers. It asks nothing of others: restarting
 // the service would not repair them.
-func (a *API) health(w http.ResponseWriter, _ *http.Request) { writeOK(w) }
+func (a *API) health(w http.ResponseWriter, _ *http.Request) { writeOK(w, nil) }
 
 func (a *API) ready(w http.ResponseWriter, r *http.Request) {
+	var details map[string]string
 	if a.config.Ready != nil {
 		ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
 		defer cancel()
-		if err := a.config.Ready(ctx); err != nil {
+		var err error
+		if details, err = a.config.Ready(ctx); err != nil {
 			a.writeProblem(w, r, &api.Problem{Status: http.StatusServiceUnavailable, Code: CodeNotReady, Detail: "not ready: " + err.Error()})
 			return
 		}
 	}
-	writeOK(w)
+	writeOK(w, details)
 }
 
-func writeOK(w http.ResponseWriter) {
+// writeOK answers with the status and what else there is to say.
+func writeOK(w http.ResponseWriter, details map[string]string) {
+	answer := map[string]string{"status": "ok"}
+	maps.Copy(answer, details)
+	body, err := json.Marshal(answer)
+	if err != nil {
+		panic(err) // answered and logged like any other panic
+	}
 	w.Header().Set("Content-Type", jsonType)
 	w.Header().Set("Cache-Control", "no-store")
-	_, _ = io.WriteString(w, `{"status":"ok"}`+"\n") // the client may be gone
+	_, _ = w.Write(append(body, '\n')) // the client may be gone
 }

@@ -45,9 +45,12 @@ func openAPI(c Config, registry huma.Registry) *huma.OpenAPI {
 // form, to those that its registration lists.
 func documentProblems(op *huma.Operation, problem *huma.Schema) {
 	op.Security = []map[string][]string{{keyScheme: {}}}
-	statuses := append([]int{http.StatusUnauthorized, http.StatusUnprocessableEntity, http.StatusInternalServerError}, op.Errors...)
+	statuses := append([]int{http.StatusUnauthorized, http.StatusUnprocessableEntity, http.StatusInternalServerError, http.StatusServiceUnavailable}, op.Errors...)
+	if changes(op.Method) {
+		statuses = append(statuses, http.StatusBadRequest)
+	}
 	if op.RequestBody != nil {
-		statuses = append(statuses, http.StatusBadRequest, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType)
+		statuses = append(statuses, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType)
 	}
 	delete(op.Responses, "default")
 	for _, status := range statuses {

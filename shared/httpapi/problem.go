@@ -25,6 +25,7 @@ const (
 	CodeBodyTimeout          = "body_timeout"
 	CodeBodyIncomplete       = "body_incomplete"
 	CodeBodyRequired         = "body_required"
+	CodeBodyUnexpected       = "body_unexpected"
 	CodeUnsupportedMediaType = "unsupported_media_type"
 	CodeInvalidJSON          = "invalid_json"
 	CodeDuplicateField       = "duplicate_field"

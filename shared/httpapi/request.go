@@ -18,6 +18,8 @@ import (
 type request struct {
 	api     *API
 	id      string
+	method  string
+	path    string
 	caller  string // name of the API key, empty before authentication
 	problem string // code of the problem that was answered
 	noRoute bool   // no route matched: the path is not ours to log or to label with
@@ -57,7 +59,7 @@ func (a *API) begin(next http.Handler) http.Handler {
 		}
 		w.Header().Set(requestIDHeader, id)
 		w.Header().Set("X-Content-Type-Options", "nosniff")
-		ctx := context.WithValue(r.Context(), requestKey{}, &request{api: a, id: id})
+		ctx := context.WithValue(r.Context(), requestKey{}, &request{api: a, id: id, method: r.Method, path: r.URL.Path})
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/informers"
@@ -46,7 +48,7 @@ func New(client kubernetes.Interface, namespace string, kind runcontract.Kind, m
 func (c *Cluster) Run(ctx context.Context) error {
 	factory := informers.NewSharedInformerFactoryWithOptions(c.client, 0,
 		informers.WithNamespace(c.namespace),
-		informers.WithTransform(stripManagedFields),
+		informers.WithTransform(trim),
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = c.selector(nil).String() }),
 	)
 	jobs, pods := factory.Batch().V1().Jobs(), factory.Core().V1().Pods().Informer()
@@ -72,12 +74,29 @@ func (c *Cluster) Run(ctx context.Context) error {
 	return nil
 }
 
-// stripManagedFields drops what nobody reads and is half of each object.
-func stripManagedFields(obj any) (any, error) {
-	if object, ok := obj.(metav1.Object); ok {
-		object.SetManagedFields(nil)
+// trim drops what nobody reads, which is most of an object: caches hold every Job
+// and pod until its time to live has passed, a day after its end.
+func trim(obj any) (any, error) {
+	switch o := obj.(type) {
+	case *batchv1.Job:
+		o.ManagedFields = nil
+		o.Spec = batchv1.JobSpec{}
+	case *corev1.Pod:
+		o.ManagedFields = nil
+		o.Spec = corev1.PodSpec{
+			NodeName: o.Spec.NodeName, InitContainers: names(o.Spec.InitContainers), Containers: names(o.Spec.Containers),
+		}
 	}
 	return obj, nil
+}
+
+// names are containers without what they are made of.
+func names(containers []corev1.Container) []corev1.Container {
+	var trimmed []corev1.Container
+	for _, c := range containers {
+		trimmed = append(trimmed, corev1.Container{Name: c.Name, Image: c.Image})
+	}
+	return trimmed
 }
 
 // Ping says whether the API server answers and lets us see Jobs.

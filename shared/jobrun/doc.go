@@ -11,7 +11,7 @@
 // service may not watch them.
 //
 // It needs of the namespace: jobs get, list, watch, create, delete; pods get, list,
-// watch; pods/log get; secrets and configmaps get, list, create, update, delete;
+// watch, delete; pods/log get; secrets and configmaps get, list, create, update, delete;
 // events get, list.
 //
 // Errors match runs.ErrKubernetes and wrap what the API server said; a refused

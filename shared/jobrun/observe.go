@@ -16,8 +16,9 @@ import (
 	"github.com/kubeopera/platform/shared/runs"
 )
 
-// Observe gives Job and pods from the caches. A Job that they do not have may just
-// have been created, so its absence is asked of the API server.
+// Observe gives Job and pods from the caches, without most of their specs. A Job
+// that the caches do not have may just have been created, so its absence is asked
+// of the API server.
 func (c *Cluster) Observe(ctx context.Context, id runs.ID) (runs.Observation, error) {
 	filled := c.caches.Load()
 	if filled == nil {

@@ -93,7 +93,12 @@ func TestInspectOfABegunPodReadsNoEvents(t *testing.T) {
 // server before and after, and for a Job that the caches do not have.
 func TestObserve(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, client := setup(jobOf(id), podAt("pod", noon, id))
+		job, pod := jobOf(id), podAt("pod", noon, id)
+		pod.Spec.NodeName, pod.Spec.Volumes = "node-1", []corev1.Volume{{Name: "workspace"}}
+		pod.Spec.InitContainers = []corev1.Container{{Name: "git-clone", Image: "runner:1", Args: []string{"clone"}}}
+		pod.Spec.Containers = []corev1.Container{{Name: "terraform", Image: "runner:1", Args: []string{"run"}}}
+		job.Spec.Template.Spec = pod.Spec
+		c, client := setup(job, pod.DeepCopy())
 		asked := func(do func()) int {
 			before := len(client.Actions())
 			do()
@@ -128,14 +133,22 @@ func TestObserve(t *testing.T) {
 			t.Errorf("%d requests for an absent Job, want 1", n)
 		}
 
-		pod := podAt("pod", noon, id)
 		pod.Status.Phase = corev1.PodRunning
 		if _, err := client.CoreV1().Pods(namespace).UpdateStatus(t.Context(), pod, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if seen, err := c.Observe(t.Context(), id); err != nil || seen.Pods[0].Status.Phase != corev1.PodRunning {
-			t.Errorf("the cache does not follow: %+v, %v", seen, err)
+		seen, err := c.Observe(t.Context(), id)
+		if err != nil || seen.Pods[0].Status.Phase != corev1.PodRunning {
+			t.Fatalf("the cache does not follow: %+v, %v", seen, err)
+		}
+		want := corev1.PodSpec{
+			NodeName:       "node-1",
+			InitContainers: []corev1.Container{{Name: "git-clone", Image: "runner:1"}},
+			Containers:     []corev1.Container{{Name: "terraform", Image: "runner:1"}},
+		}
+		if diff := cmp.Diff(want, seen.Pods[0].Spec); diff != "" {
+			t.Errorf("what the cache holds of the pod (-want +got):\n%s", diff)
 		}
 
 		stop()

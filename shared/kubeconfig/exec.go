@@ -5,12 +5,19 @@ import (
 	"slices"
 
 	"k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/kubeopera/platform/shared/redact"
 )
 
 // Exec is the EKS cluster whose token an exec plugin gets.
 type Exec struct {
 	Cluster string
 	Region  string
+	// AccessKeyID and the rest are the AWS key in its environment, empty if it is
+	// somewhere else.
+	AccessKeyID     string
+	SecretAccessKey redact.Secret
+	SessionToken    redact.Secret
 }
 
 var (
@@ -41,10 +48,16 @@ func publishedExec(plugin *api.ExecConfig) (*Exec, string) {
 	if plugin.ProvideClusterInfo || plugin.InteractiveMode == api.AlwaysExecInteractiveMode {
 		return nil, "exec may not ask for cluster information or input"
 	}
+	out := &Exec{Cluster: cluster, Region: region}
 	seen := make(map[string]bool)
 	for _, v := range plugin.Env {
 		switch v.Name {
-		case "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN":
+		case "AWS_ACCESS_KEY_ID":
+			out.AccessKeyID = v.Value
+		case "AWS_SECRET_ACCESS_KEY":
+			out.SecretAccessKey = redact.Secret(v.Value)
+		case "AWS_SESSION_TOKEN":
+			out.SessionToken = redact.Secret(v.Value)
 		case "AWS_STS_REGIONAL_ENDPOINTS":
 			if v.Value != "regional" {
 				return nil, "exec sets AWS_STS_REGIONAL_ENDPOINTS to something else than regional"
@@ -57,7 +70,7 @@ func publishedExec(plugin *api.ExecConfig) (*Exec, string) {
 		}
 		seen[v.Name] = true
 	}
-	return &Exec{Cluster: cluster, Region: region}, ""
+	return out, ""
 }
 
 // without is args but for those at the indices i and j.

@@ -71,18 +71,20 @@ func write(tb testing.TB, c *api.Config) []byte {
 func TestCheckAccepts(t *testing.T) {
 	t.Parallel()
 	cert, key := pair(t)
-	eks := &kubeconfig.Exec{Cluster: "acme", Region: "eu-west-1"}
+	const keyID = "AKIAIOSFODNN7EXAMPLE"
+	eks := &kubeconfig.Exec{Cluster: "acme", Region: "eu-west-1", AccessKeyID: keyID, SecretAccessKey: canary}
 	tests := []struct {
 		name string
 		edit func(*api.Config)
 		exec *kubeconfig.Exec
 	}{
 		{"aws with a key", func(*api.Config) {}, eks},
-		{"aws without a key", func(c *api.Config) { c.AuthInfos["acme"].Exec.Env = nil }, eks},
+		{"aws without a key", func(c *api.Config) { c.AuthInfos["acme"].Exec.Env = nil },
+			&kubeconfig.Exec{Cluster: "acme", Region: "eu-west-1"}},
 		{"token helper", func(c *api.Config) {
 			e := c.AuthInfos["acme"].Exec
 			e.Command, e.Args = "eks-token-helper", []string{"--region", "us-gov-west-1", "--cluster-name", "a_B-1"}
-		}, &kubeconfig.Exec{Cluster: "a_B-1", Region: "us-gov-west-1"}},
+		}, &kubeconfig.Exec{Cluster: "a_B-1", Region: "us-gov-west-1", AccessKeyID: keyID, SecretAccessKey: canary}},
 		{"token", func(c *api.Config) { c.AuthInfos["acme"] = &api.AuthInfo{Token: canary} }, nil},
 		{"client certificate", func(c *api.Config) {
 			c.AuthInfos["acme"] = &api.AuthInfo{ClientCertificateData: cert, ClientKeyData: key}

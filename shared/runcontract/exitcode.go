@@ -29,6 +29,26 @@ const (
 	ExitMemory              ExitCode = 79
 	ExitStateNotSaved       ExitCode = 80
 	ExitControlPlaneMissing ExitCode = 81
+	ExitUnlockRefused       ExitCode = 82
+	ExitLeftovers           ExitCode = 83
+	ExitVersionUnsupported  ExitCode = 84
+
+	ExitRepositoryAuth         ExitCode = 90
+	ExitRepositoryHostKey      ExitCode = 91
+	ExitRepositoryClone        ExitCode = 92
+	ExitBranchMissing          ExitCode = 93
+	ExitPushRefused            ExitCode = 94
+	ExitPushRaced              ExitCode = 95
+	ExitNotMerged              ExitCode = 96
+	ExitGenerate               ExitCode = 97
+	ExitTreeRefused            ExitCode = 98
+	ExitTargetUnreachable      ExitCode = 99
+	ExitSealedSecretsMissing   ExitCode = 100
+	ExitSealedSecretsAmbiguous ExitCode = 101
+	ExitFluxFailed             ExitCode = 102
+	ExitCertificate            ExitCode = 103
+	ExitSeal                   ExitCode = 104
+	ExitFluxMissing            ExitCode = 105
 )
 
 // The error codes of failures that a runner reports.
@@ -51,6 +71,27 @@ const (
 	CodeMemory                 ErrorCode = "out_of_memory"
 	CodeStateNotSaved          ErrorCode = "state_not_saved"
 	CodeControlPlaneIncomplete ErrorCode = "control_plane_incomplete"
+	CodeUnlockRefused          ErrorCode = "unlock_refused"
+	CodeLeftovers              ErrorCode = "leftovers"
+	CodeVersionUnsupported     ErrorCode = "kubernetes_version_unsupported"
+
+	// Of scaffolding runs.
+	CodeRepositoryAuth         ErrorCode = "repository_auth_failed"     // the server refuses the credential
+	CodeRepositoryHostKey      ErrorCode = "repository_host_unknown"    // the server has not the key, or certificate, that it should
+	CodeRepositoryClone        ErrorCode = "repository_clone_failed"    // no such repository, no connection, …
+	CodeBranchMissing          ErrorCode = "branch_missing"             // the repository has commits, but not the branch
+	CodePushRefused            ErrorCode = "push_refused"               // a hook, a protected branch, no right to write
+	CodePushRaced              ErrorCode = "push_raced"                 // others were faster every time
+	CodeNotMerged              ErrorCode = "not_merged"                 // in time, or closed
+	CodeGenerate               ErrorCode = "generate_failed"            // the base tree cannot be made into this environment
+	CodeTreeRefused            ErrorCode = "tree_refused"               // what was generated did not pass verification
+	CodeTargetUnreachable      ErrorCode = "target_unreachable"         // or it refuses the kubeconfig
+	CodeSealedSecretsMissing   ErrorCode = "sealed_secrets_unavailable" // in time
+	CodeSealedSecretsAmbiguous ErrorCode = "sealed_secrets_ambiguous"   // there are several controllers
+	CodeFluxFailed             ErrorCode = "flux_failed"                // Flux says that waiting is useless
+	CodeFluxMissing            ErrorCode = "flux_missing"               // nobody applies what was pushed
+	CodeCertificate            ErrorCode = "certificate_failed"         // not fetched by any way, expired, no certificate
+	CodeSeal                   ErrorCode = "seal_failed"                // such as a value that only rotation can replace
 )
 
 var codes = map[ExitCode]ErrorCode{
@@ -72,6 +113,26 @@ var codes = map[ExitCode]ErrorCode{
 	ExitMemory:              CodeMemory,
 	ExitStateNotSaved:       CodeStateNotSaved,
 	ExitControlPlaneMissing: CodeControlPlaneIncomplete,
+	ExitUnlockRefused:       CodeUnlockRefused,
+	ExitLeftovers:           CodeLeftovers,
+	ExitVersionUnsupported:  CodeVersionUnsupported,
+
+	ExitRepositoryAuth:         CodeRepositoryAuth,
+	ExitRepositoryHostKey:      CodeRepositoryHostKey,
+	ExitRepositoryClone:        CodeRepositoryClone,
+	ExitBranchMissing:          CodeBranchMissing,
+	ExitPushRefused:            CodePushRefused,
+	ExitPushRaced:              CodePushRaced,
+	ExitNotMerged:              CodeNotMerged,
+	ExitGenerate:               CodeGenerate,
+	ExitTreeRefused:            CodeTreeRefused,
+	ExitTargetUnreachable:      CodeTargetUnreachable,
+	ExitSealedSecretsMissing:   CodeSealedSecretsMissing,
+	ExitSealedSecretsAmbiguous: CodeSealedSecretsAmbiguous,
+	ExitFluxFailed:             CodeFluxFailed,
+	ExitCertificate:            CodeCertificate,
+	ExitSeal:                   CodeSeal,
+	ExitFluxMissing:            CodeFluxMissing,
 }
 
 // Code names the failure that an exit code stands for; ok is false for codes

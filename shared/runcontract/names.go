@@ -41,6 +41,8 @@ const (
 	KeyKubeconfig         = "kubeconfig"
 	KeyKubeconfigInternal = "kubeconfig_internal"
 	KeyLogTail            = "log.gz"
+	// KeyErroredState is a Terraform state, in gzip, that could be saved nowhere else.
+	KeyErroredState = "errored.tfstate.gz"
 )
 
 // SpecFile is the run spec's file name in the ConfigMap.
@@ -60,6 +62,8 @@ const (
 	ModulesAuthDir = "/etc/kubeopera/modules-auth"
 	// ModulesCAFile is the key of the CA bundle (PEM) in its ConfigMap.
 	ModulesCAFile = "ca.crt"
+	// RescueDir holds KeyErroredState of the run that Spec.RescuedRun names.
+	RescueDir = "/etc/kubeopera/rescue"
 	// TerminationMessagePath is where a container leaves its compact Result.
 	TerminationMessagePath = "/dev/termination-log"
 )
@@ -83,4 +87,6 @@ const (
 	EnvPodName      = "POD_NAME"
 	EnvPodUID       = "POD_UID"
 	EnvPodNamespace = "POD_NAMESPACE"
+	// EnvMemoryLimit is the container's memory limit in bytes.
+	EnvMemoryLimit = "MEMORY_LIMIT_BYTES"
 )

@@ -27,37 +27,22 @@ type Progress struct {
 	UpdatedAt time.Time `json:"updated_at"`
 	// Nodes is what a cluster's nodes report of themselves while the runner waits
 	// for them.
-	Nodes []Node `json:"nodes,omitempty"`
+	Nodes []api.Node `json:"nodes,omitempty"`
+	// Scaffold is what a scaffolding run has made so far.
+	Scaffold *api.ScaffoldOutput `json:"scaffold,omitempty"`
 }
-
-// Node is one node in a Progress.
-type Node struct {
-	Name    string    `json:"name"`
-	State   NodeState `json:"state"`
-	Message string    `json:"message,omitempty"`
-}
-
-// NodeState is how far a node is on its way into the cluster.
-type NodeState string
-
-// The states of nodes.
-const (
-	NodeWaiting NodeState = "waiting" // has reported nothing yet
-	NodeWorking NodeState = "working" // is being set up, or waits for its turn
-	NodeJoining NodeState = "joining" // is being made a member; one at a time
-	NodeJoined  NodeState = "joined"
-	NodeFailed  NodeState = "failed" // has given up
-)
 
 // Result is result.json and, compact, the termination message.
 type Result struct {
-	Outcome    Outcome      `json:"outcome,omitempty"`
-	Phase      api.Phase    `json:"phase,omitempty"`
-	ErrorCode  ErrorCode    `json:"error_code,omitempty"`
-	Message    string       `json:"message,omitempty"`
-	Diagnostic *Diagnostic  `json:"diagnostic,omitempty"`
-	Changes    *api.Changes `json:"changes,omitempty"`
-	Lock       *Lock        `json:"lock,omitempty"`
+	Outcome    Outcome        `json:"outcome,omitempty"`
+	Phase      api.Phase      `json:"phase,omitempty"`
+	ErrorCode  ErrorCode      `json:"error_code,omitempty"`
+	Message    string         `json:"message,omitempty"`
+	Diagnostic *Diagnostic    `json:"diagnostic,omitempty"`
+	Changes    *api.Changes   `json:"changes,omitempty"`
+	Lock       *api.StateLock `json:"lock,omitempty"`
+	// Scaffold is what a scaffolding run has made, also one that failed.
+	Scaffold *api.ScaffoldOutput `json:"scaffold,omitempty"`
 	// PhaseSeconds is how long each phase took.
 	PhaseSeconds map[api.Phase]float64 `json:"phase_seconds,omitempty"`
 	FinishedAt   time.Time             `json:"finished_at,omitzero"`
@@ -68,13 +53,6 @@ type Diagnostic struct {
 	Summary string `json:"summary"`
 	Detail  string `json:"detail,omitempty"`
 	Address string `json:"address,omitempty"`
-}
-
-// Lock is who holds the state's lock.
-type Lock struct {
-	ID      string    `json:"id"`
-	Who     string    `json:"who"`
-	Created time.Time `json:"created,omitzero"`
 }
 
 // TerminationMessageLimit is how many bytes of a termination message the

@@ -24,11 +24,23 @@ type Spec struct {
 	Topology       api.Topology       `json:"topology"`
 	Region         string             `json:"region"`
 	KubeconfigAuth api.KubeconfigAuth `json:"kubeconfig_auth,omitempty"`
+	// KubernetesVersion is what the rendered environment asks EKS for, major.minor;
+	// the runner asks EKS before the plan whether it has that. Empty: it does not ask.
+	KubernetesVersion string `json:"kubernetes_version,omitempty"`
 	// KubeconfigExec is the exec plugin's command in an EKS kubeconfig: "aws" or "eks-token-helper".
 	KubeconfigExec   string `json:"kubeconfig_exec,omitempty"`
 	AllowReplacement bool   `json:"allow_replacement,omitempty"`
 
 	State State `json:"state"`
+	// LockID is the lock that the operation unlock removes.
+	LockID string `json:"lock_id,omitempty"`
+	// EndedRuns are earlier runs of the environment whose pods are known to have
+	// ended: a lock that one of them holds is stale.
+	EndedRuns []string `json:"ended_runs,omitempty"`
+	// RescuedRun is the earlier run that left KeyErroredState in its outputs
+	// Secret; its file is mounted in RescueDir and pushed before anything else.
+	RescuedRun string `json:"rescued_run,omitempty"`
+
 	// Tags are put on what the runner itself creates, such as the state bucket.
 	Tags map[string]string `json:"tags,omitempty"`
 
@@ -63,17 +75,32 @@ type State struct {
 // ReadSpec reads a run spec. Unknown fields are errors: a service that is newer
 // than the runner must not be obeyed by half.
 func ReadSpec(data []byte) (Spec, error) {
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
 	var s Spec
-	if err := dec.Decode(&s); err != nil {
-		return Spec{}, fmt.Errorf("run spec: %w", err)
+	if err := decodeSpec(data, &s); err != nil {
+		return Spec{}, err
 	}
-	if _, err := dec.Token(); err != io.EOF {
-		return Spec{}, fmt.Errorf("run spec: more than one JSON value")
-	}
-	if s.Version != SpecVersion {
-		return Spec{}, fmt.Errorf("run spec: version %d, this runner reads version %d", s.Version, SpecVersion)
+	if err := checkVersion(s.Version); err != nil {
+		return Spec{}, err
 	}
 	return s, nil
+}
+
+// decodeSpec reads one JSON value that has no other fields than *s.
+func decodeSpec(data []byte, s any) error {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(s); err != nil {
+		return fmt.Errorf("run spec: %w", err)
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return fmt.Errorf("run spec: more than one JSON value")
+	}
+	return nil
+}
+
+func checkVersion(version int) error {
+	if version != SpecVersion {
+		return fmt.Errorf("run spec: version %d, this runner reads version %d", version, SpecVersion)
+	}
+	return nil
 }

@@ -45,7 +45,7 @@ func TestCrashAtEveryStep(t *testing.T) {
 					w := newWorld(runstest.NewStore())
 					m := &mortal{left: step, after: after}
 					e := w.engine(t, func(c *runs.Config) { c.Store, c.Cluster = mortalStore{w.store, m}, mortalCluster{w.cluster, m} })
-					_, startErr := e.Start(t.Context(), request("acme"))
+					_, _, startErr := e.Start(t.Context(), request("acme"))
 					where := fmt.Sprintf("died at side effect %d (done %t)", step, after)
 
 					var id runs.ID
@@ -120,4 +120,58 @@ func all(t *testing.T, w *world) []runs.Run {
 		t.Fatal(err)
 	}
 	return list
+}
+
+// TestCrashDuringACancel lets the process die before and after each side effect of
+// a cancel. Either nobody was asked, and the run goes on, or it is cancelled.
+func TestCrashDuringACancel(t *testing.T) {
+	t.Parallel()
+	for _, queued := range []bool{true, false} {
+		asked, not := 0, 0
+		for step := 1; step < 6; step++ {
+			for _, after := range []bool{false, true} {
+				where := fmt.Sprintf("queued %t, died at side effect %d (done %t)", queued, step, after)
+				w := newWorld(runstest.NewStore())
+				healthy := w.engine(t)
+				run := begin(t, healthy, "acme")
+				if !queued {
+					healthy.Sweep(t.Context())
+					work(t, w, run.ID, nil)
+				}
+				m := &mortal{left: step, after: after}
+				dying := w.engine(t, func(c *runs.Config) { c.Store, c.Cluster = mortalStore{w.store, m}, mortalCluster{w.cluster, m} })
+				_, err := dying.Cancel(t.Context(), run.ID, false, "alice")
+
+				wasAsked := !w.get(t, run.ID).CancelRequestedAt.IsZero()
+				if err == nil && !wasAsked {
+					t.Errorf("%s: an accepted cancel is lost", where)
+				}
+				for range 6 {
+					healthy.Sweep(t.Context())
+					if job := w.cluster.Job(run.ID); job != nil {
+						work(t, w, run.ID, func() {
+							if job.DeletionTimestamp != nil {
+								w.cluster.Finish(run.ID, 77, interrupted)
+								return
+							}
+							w.cluster.Finish(run.ID, 0, succeeded)
+						})
+					}
+				}
+				want := api.StatusSucceeded
+				if wasAsked {
+					want = api.StatusCancelled
+					asked++
+				} else {
+					not++
+				}
+				if got := w.get(t, run.ID); got.Status != want || !got.Cleaned || w.cluster.Credential(run.ID) != nil {
+					t.Errorf("%s: got %+v, want %s", where, got, want)
+				}
+			}
+		}
+		if asked == 0 || not == 0 {
+			t.Errorf("queued %t: the steps do not cover a cancel: %d, %d", queued, asked, not)
+		}
+	}
 }

@@ -6,19 +6,24 @@
 // what a service renders of a run: ConfigMap and Job. An Observation is all that
 // can be seen of a run in Kubernetes; Next, a pure function, says what the run
 // becomes by it. The Engine starts runs, launches queued ones in order below a
-// cap, follows live ones, archives their logs and deletes their credentials.
+// cap, follows live ones, cancels them, archives their logs and deletes their
+// credentials. An Event is an entry of a run's timeline.
 //
 // Each step of a start is idempotent and named after the run's id: credential
 // Secret, row, ConfigMap, Job, owner references, status. A crash between two of
 // them is repaired by the next sweep, by doing the step again. Every change of a
 // row is a compare-and-set, so several replicas may share a database; none holds
-// state that another would miss.
+// state that another would miss. Compare-and-set cannot count, so that a slot is
+// claimed in the database, one claim after the other, before a Job is made. A claim
+// is a lease without owner or end: launching is idempotent, and any replica goes
+// on with it. What has no claim has no Job, and may be cancelled at once.
 //
 // The database is the truth. A cached view of Kubernetes may move a run forward,
 // but only a fresh one, with the run's outputs, may end it.
 //
-// Errors: ErrNotFound, ErrConflict (BusyError, TransitionError), ErrNoLogs for
-// callers; ErrDatabase and ErrKubernetes name the dependency that failed; ErrWait,
+// Errors: ErrNotFound, ErrConflict (BusyError, EndedError, TooEarlyError,
+// TransitionError), ErrKeyReused, ErrTooManyWaiters, ErrNoLogs for callers;
+// ErrDatabase and ErrKubernetes name the dependency that failed; ErrWait,
 // ErrRefused and ErrGiveUp are what a Cluster says about a launch.
 //
 // The package leaves SQL to runs/store, the Kubernetes client to shared/jobrun,

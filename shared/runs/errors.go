@@ -3,6 +3,7 @@ package runs
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/kubeopera/platform/shared/api"
 )
@@ -13,6 +14,12 @@ var (
 	ErrNotFound = errors.New("not found")
 	// ErrConflict means that the stored state does not allow what was asked.
 	ErrConflict = errors.New("conflict")
+	// ErrKeyReused means that an idempotency key came back with another request.
+	ErrKeyReused = errors.New("idempotency key reused with another request")
+	// ErrNoSlot means that as many runs are at work as may be.
+	ErrNoSlot = errors.New("no free slot")
+	// ErrTooManyWaiters means that as many callers wait for runs as may do so.
+	ErrTooManyWaiters = errors.New("too many callers wait for runs")
 	// ErrNoLogs means that a run has no log: not yet, or it never began.
 	ErrNoLogs = errors.New("no log")
 	// ErrDatabase means that the database failed.
@@ -59,3 +66,32 @@ func (e *TransitionError) Error() string {
 
 // Is makes a TransitionError match ErrConflict.
 func (e *TransitionError) Is(target error) bool { return target == ErrConflict }
+
+// EndedError says that a run has ended, so that it cannot be cancelled. It
+// matches ErrConflict.
+type EndedError struct {
+	ID     ID
+	Status api.Status
+}
+
+func (e *EndedError) Error() string { return fmt.Sprintf("run %s has ended: it is %s", e.ID, e.Status) }
+
+// Is makes an EndedError match ErrConflict.
+func (e *EndedError) Is(target error) bool { return target == ErrConflict }
+
+// TooEarlyError says that a run may not be killed yet. It matches ErrConflict.
+type TooEarlyError struct {
+	ID ID
+	// NotBefore is when it may be; zero if it was not cancelled gracefully first.
+	NotBefore time.Time
+}
+
+func (e *TooEarlyError) Error() string {
+	if e.NotBefore.IsZero() {
+		return fmt.Sprintf("run %s was not asked to stop yet; cancel it without force first", e.ID)
+	}
+	return fmt.Sprintf("run %s has time to save its work until %s", e.ID, e.NotBefore.Format(time.RFC3339))
+}
+
+// Is makes a TooEarlyError match ErrConflict.
+func (e *TooEarlyError) Is(target error) bool { return target == ErrConflict }

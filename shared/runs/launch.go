@@ -8,9 +8,10 @@ import (
 	"github.com/kubeopera/platform/shared/api"
 )
 
-// launchQueued launches queued runs in order while slots are free. The count and
-// the queue come from one consistent read and launching is idempotent, so that
-// several replicas together stay below the cap.
+// launchQueued launches queued runs in order while slots are free. A slot is
+// claimed in the database before anything of a run is made, so that several
+// replicas together stay below the cap, and so that what was not claimed has no
+// Job. A claim needs no owner and no end: any replica goes on with it.
 func (e *Engine) launchQueued(ctx context.Context, unfinished []Run) {
 	var queued []Run
 	slots := e.cfg.MaxConcurrent
@@ -26,7 +27,15 @@ func (e *Engine) launchQueued(ctx context.Context, unfinished []Run) {
 			return
 		}
 		slots--
-		err := e.launchOne(ctx, run)
+		run, err := e.claim(ctx, run)
+		if errors.Is(err, ErrNoSlot) || errors.Is(err, ErrConflict) {
+			return // another replica is at it; the next sweep sees what is left
+		}
+		if err != nil {
+			e.complain(ctx, run.ID, "no slot claimed", err)
+			return
+		}
+		err = e.launchOne(ctx, run)
 		if errors.Is(err, ErrWait) { // its row says so
 			e.cfg.Log.DebugContext(ctx, "run waits for quota", "run_id", run.ID, "error", err)
 			return // what has no room for the first has none for the next
@@ -35,6 +44,19 @@ func (e *Engine) launchQueued(ctx context.Context, unfinished []Run) {
 			e.complain(ctx, run.ID, "run not launched", err)
 		}
 	}
+}
+
+// claim gives a queued run its slot, unless it has one.
+func (e *Engine) claim(ctx context.Context, run Run) (Run, error) {
+	if !run.ClaimedAt.IsZero() {
+		return run, nil
+	}
+	claimed, err := e.cfg.Store.Claim(ctx, run, e.cfg.MaxConcurrent, e.now())
+	if err != nil {
+		return run, err
+	}
+	e.waiters.notify(run.ID)
+	return claimed, nil
 }
 
 // launchOne launches a run within runTimeout, so that an API server which does not
@@ -121,13 +143,26 @@ func (e *Engine) store(ctx context.Context, run Run, c Change) (Run, error) {
 	if err != nil || !changed {
 		return run, err
 	}
-	stored, err := e.cfg.Store.Update(ctx, next)
-	if err != nil {
-		return run, err
+	return e.update(ctx, run, next, "")
+}
+
+// update writes a changed run, with an entry in its timeline if its status, phase
+// or error code has changed or somebody asked for it, and tells who waits for it.
+func (e *Engine) update(ctx context.Context, was, next Run, by string) (Run, error) {
+	var event *api.Event
+	moved := next.Status != was.Status || next.Phase != was.Phase || next.ErrorCode != was.ErrorCode
+	if moved || by != "" {
+		event = &api.Event{At: next.UpdatedAt, Status: next.Status, Phase: next.Phase, Message: next.Message, ErrorCode: next.ErrorCode, By: by}
 	}
-	if stored.Status != run.Status || stored.Phase != run.Phase {
-		e.cfg.Log.InfoContext(ctx, "run changed", "run_id", run.ID, "environment", run.Environment,
-			"status", stored.Status, "phase", stored.Phase, "error_code", stored.ErrorCode, "message", stored.Message)
+	stored, err := e.cfg.Store.Update(ctx, next, event)
+	if err != nil {
+		return was, err
+	}
+	e.waiters.notify(stored.ID)
+	e.metrics.note(was, stored)
+	if event != nil {
+		e.cfg.Log.InfoContext(ctx, "run changed", "run_id", stored.ID, "environment", stored.Environment,
+			"status", stored.Status, "phase", stored.Phase, "error_code", stored.ErrorCode, "message", stored.Message, "by", by)
 	}
 	if Final(stored.Status) {
 		e.kick()

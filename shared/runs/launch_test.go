@@ -230,18 +230,19 @@ type ending struct {
 	t *testing.T
 }
 
-func (s ending) Update(ctx context.Context, run runs.Run) (runs.Run, error) {
+func (s ending) Update(ctx context.Context, run runs.Run, event *api.Event) (runs.Run, error) {
 	if run.Status == api.StatusRunning {
 		other := run
 		other.Status, other.StartedAt, other.FinishedAt = api.StatusCancelled, time.Time{}, run.UpdatedAt // it was queued
-		if _, err := s.Store.Update(ctx, other); err != nil {
+		other.CancelRequestedAt = run.UpdatedAt
+		if _, err := s.Store.Update(ctx, other, nil); err != nil {
 			s.t.Error(err)
 		}
 		if err := s.MarkCleaned(ctx, run.ID); err != nil { // so that no clean-up comes to help
 			s.t.Error(err)
 		}
 	}
-	return s.Store.Update(ctx, run)
+	return s.Store.Update(ctx, run, event)
 }
 
 func TestALaunchThatComesTooLateIsWithdrawn(t *testing.T) {
@@ -267,8 +268,8 @@ func TestAJobOfAnEndedRunIsStopped(t *testing.T) {
 	}
 	w.cluster.Start(run.ID)
 	cancelled := w.get(t, run.ID)
-	cancelled.Status, cancelled.FinishedAt = api.StatusCancelled, w.clock()
-	if _, err := w.store.Update(t.Context(), cancelled); err != nil {
+	cancelled.Status, cancelled.FinishedAt, cancelled.CancelRequestedAt = api.StatusCancelled, w.clock(), w.clock()
+	if _, err := w.store.Update(t.Context(), cancelled, nil); err != nil {
 		t.Fatal(err)
 	}
 	e.Sweep(t.Context())

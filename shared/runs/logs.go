@@ -145,11 +145,20 @@ func (e *Engine) archive(ctx context.Context, run Run) error {
 		return err
 	}
 	if len(text) == 0 {
+		e.captures.finish(run.ID)
+		if _, err := e.cfg.Store.Log(ctx, run.ID); !errors.Is(err, ErrNoLogs) {
+			return err // it was followed to its end
+		}
 		if text, err = e.publishedLog(ctx, run.ID); err != nil || len(text) == 0 {
 			return err
 		}
 		truncated = true
 	}
+	return e.saveLog(ctx, run.ID, text, truncated)
+}
+
+// saveLog stores the text of a log.
+func (e *Engine) saveLog(ctx context.Context, id ID, text []byte, truncated bool) error {
 	var packed bytes.Buffer
 	zip := gzip.NewWriter(&packed)
 	if _, err := zip.Write(text); err != nil {
@@ -158,7 +167,7 @@ func (e *Engine) archive(ctx context.Context, run Run) error {
 	if err := zip.Close(); err != nil {
 		return err
 	}
-	return e.cfg.Store.SaveLog(ctx, run.ID, ArchivedLog{
+	return e.cfg.Store.SaveLog(ctx, id, ArchivedLog{
 		Gzip: packed.Bytes(), Bytes: int64(len(text)), Truncated: truncated, SavedAt: e.now(),
 	})
 }
@@ -203,31 +212,47 @@ func (e *Engine) publishedLog(ctx context.Context, id ID) ([]byte, error) {
 // ReadEnd reads r to its end and gives its last bytes, whole lines of at most
 // limit bytes; truncated if that is not all.
 func ReadEnd(r io.Reader, limit int) (text []byte, truncated bool, err error) {
-	chunk := make([]byte, 32<<10)
-	for {
-		n, err := r.Read(chunk)
-		text = append(text, chunk[:n]...)
-		if len(text) > 2*limit {
-			text = append(text[:0], text[len(text)-limit:]...)
-			truncated = true
-		}
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return nil, false, err
-		}
+	end := logEnd{limit: limit}
+	if _, err := io.Copy(&end, r); err != nil {
+		return nil, false, err
 	}
-	if len(text) > limit {
-		text = text[len(text)-limit:]
-		truncated = true
+	text, truncated = end.lines()
+	return text, truncated, nil
+}
+
+// logEnd keeps the end of what is written to it.
+type logEnd struct {
+	limit     int
+	text      []byte
+	truncated bool
+}
+
+// Write never fails.
+func (l *logEnd) Write(p []byte) (int, error) {
+	l.text = append(l.text, p...)
+	if len(l.text) > 2*l.limit {
+		l.cut()
 	}
-	if truncated {
+	return len(p), nil
+}
+
+func (l *logEnd) cut() {
+	l.text = append(l.text[:0], l.text[len(l.text)-l.limit:]...)
+	l.truncated = true
+}
+
+// lines are whole lines of at most limit bytes; truncated if that is not all.
+func (l *logEnd) lines() (text []byte, truncated bool) {
+	if len(l.text) > l.limit {
+		l.cut()
+	}
+	text = l.text
+	if l.truncated {
 		if i := bytes.IndexByte(text, '\n'); i >= 0 && i < len(text)-1 {
 			text = text[i+1:]
 		}
 	}
-	return text, truncated, nil
+	return text, l.truncated
 }
 
 // lastLines is the end of text from its nth last line on.

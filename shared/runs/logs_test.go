@@ -51,6 +51,19 @@ func (mute) Logs(context.Context, runs.ID, runs.LogOptions) (io.ReadCloser, erro
 	return nil, fmt.Errorf("%w: %w", runs.ErrKubernetes, errDown)
 }
 
+func zipped(t *testing.T, text string) []byte {
+	t.Helper()
+	var packed bytes.Buffer
+	zip := gzip.NewWriter(&packed)
+	if _, err := zip.Write([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	if err := zip.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return packed.Bytes()
+}
+
 func TestANodeThatGivesNoLog(t *testing.T) {
 	t.Parallel()
 	w := newWorld(runstest.NewStore())
@@ -59,15 +72,7 @@ func TestANodeThatGivesNoLog(t *testing.T) {
 	e.Sweep(t.Context())
 	w.cluster.Start(run.ID)
 	w.cluster.Finish(run.ID, 0, succeeded)
-	var packed bytes.Buffer
-	zip := gzip.NewWriter(&packed)
-	if _, err := zip.Write([]byte("the end\n")); err != nil {
-		t.Fatal(err)
-	}
-	if err := zip.Close(); err != nil {
-		t.Fatal(err)
-	}
-	w.cluster.Publish(run.ID, runcontract.KeyLogTail, packed.Bytes())
+	w.cluster.Publish(run.ID, runcontract.KeyLogTail, zipped(t, "the end\n"))
 
 	e.Sweep(t.Context())
 	if got := w.expect(t, run.ID, api.StatusSucceeded); got.Cleaned {

@@ -43,11 +43,23 @@ func (o Observation) pod() *corev1.Pod {
 }
 
 // ended says that nothing of the run is at work any more, and nothing will be.
+// That the Job has ended is not enough: its pod may be saving its work still.
 func (o Observation) ended() bool {
-	if o.Job != nil {
-		return jobEnd(o.Job) != nil
+	return (o.Job == nil || jobEnd(o.Job) != nil) && !slices.ContainsFunc(o.Pods, podLive)
+}
+
+// leaving says that the pod's object, and with it the log, goes with its end.
+func (o Observation) leaving() bool {
+	pod := o.pod()
+	return pod != nil && o.Begun() && (o.deleted() || !pod.DeletionTimestamp.IsZero())
+}
+
+// progress is what the runner published last of how far it is, or nil.
+func (o Observation) progress() *runcontract.Progress {
+	if o.Outputs == nil {
+		return nil
 	}
-	return !slices.ContainsFunc(o.Pods, podLive)
+	return o.Outputs.Progress
 }
 
 // Begun says that a container of the run has begun, so that it has a log and

@@ -17,28 +17,69 @@ import (
 // runner published decides; then its termination message; then how the
 // container, the pod and the Job ended.
 func end(c Change, seen Observation) Change {
+	if p := seen.progress(); p != nil { // newer than what the last sweep saw
+		was := c.Message
+		c = report(c, *p)
+		c.Message = was
+	}
 	result := outcome(seen)
 	c.Phase = later(c.Phase, result.Phase)
 	c.Progress.Current = ""
+	if result.Changes != nil {
+		c.Details.Changes = result.Changes
+	}
+	if result.Lock != nil {
+		c.Details.Lock = result.Lock
+	}
+	if result.Scaffold != nil {
+		c.Details.Scaffold = result.Scaffold
+	}
 
 	if result.Outcome == runcontract.OutcomeSucceeded {
 		return Change{
-			Status: api.StatusSucceeded, Phase: api.PhaseDone, Message: success(result),
+			Status: api.StatusSucceeded, Phase: api.PhaseDone, Message: success(result), Details: c.Details,
 			Progress: api.Progress{Done: c.Progress.Total, Total: c.Progress.Total},
 		}
 	}
-	if c.Status == api.StatusCancelling && (result.Outcome != runcontract.OutcomeFailed || result.ErrorCode == runcontract.CodeInterrupted) {
-		c.Status, c.ErrorCode = api.StatusCancelled, ""
-		c.Message = sentence("cancelled", result.Message)
+	code, message := failure(seen, result)
+	own := result.Outcome == runcontract.OutcomeFailed && code != runcontract.CodeInterrupted && code != CodeEvicted ||
+		result.Outcome == "" && exitedBy(seen, code)
+	if c.Status == api.StatusCancelling && !own {
+		c.Status, c.ErrorCode, c.Message = api.StatusCancelled, "", cancelled(c.Phase, result)
 		return c
 	}
 	c.Status = api.StatusFailed
-	if c.ErrorCode != "" { // given up before it started: the reason is in the row
+	if c.ErrorCode != "" && !own { // given up before it started: the reason is in the row
 		return c
 	}
-	code, message := failure(seen, result)
 	c.ErrorCode, c.Message = string(code), message
 	return c
+}
+
+// exitedBy says that a container's exit code, one of the runner's own, stands for
+// a failure that no interrupt explains.
+func exitedBy(seen Observation, code runcontract.ErrorCode) bool {
+	pod := seen.pod()
+	if pod == nil || code == runcontract.CodeInterrupted {
+		return false
+	}
+	dead := deadContainer(pod)
+	if dead == nil {
+		return false
+	}
+	of, ok := runcontract.ExitCode(dead.State.Terminated.ExitCode).Code()
+	return ok && of == code
+}
+
+// cancelled says how a run ended that was asked to.
+func cancelled(phase api.Phase, result runcontract.Result) string {
+	switch {
+	case result.Outcome != "":
+		return sentence("cancelled", result.Message)
+	case later(phase, api.PhasePreparingState) != phase:
+		return "cancelled before it began its work"
+	}
+	return fmt.Sprintf("cancelled in phase %s; the runner left no result", phase) + unsaved(phase)
 }
 
 // outcome is the runner's own word on how the run ended. Its Outcome is empty if
@@ -99,14 +140,14 @@ func failure(seen Observation, result runcontract.Result) (runcontract.ErrorCode
 		return lost(seen.Job)
 	}
 	if pod.Status.Reason == "DeadlineExceeded" {
-		return runcontract.CodeDeadlineExceeded, "Kubernetes ended the run's pod at its deadline; start the run again to resume from the saved state"
+		return runcontract.CodeDeadlineExceeded, "Kubernetes ended the run's pod at its deadline; start the run again to go on from what was saved"
 	}
 	dead := deadContainer(pod)
 	if dead != nil && dead.State.Terminated.Reason == "OOMKilled" {
 		return runcontract.CodeMemory, outOfMemory(pod, dead.Name, result.Phase)
 	}
 	if disrupted != "" {
-		return CodeEvicted, fmt.Sprintf("the run's pod was stopped (%s) before it reported a result; start the run again to resume from the saved state", disrupted)
+		return CodeEvicted, fmt.Sprintf("the run's pod was stopped (%s) before it reported a result; start the run again to go on from what was saved", disrupted)
 	}
 	if dead != nil {
 		return exit(*dead)
@@ -167,16 +208,22 @@ func exit(s corev1.ContainerStatus) (runcontract.ErrorCode, string) {
 	if during != "" {
 		how += " in phase " + string(during)
 	}
-	how += "; the run's log may say why"
-	if during == api.PhaseApply {
-		how += ". The state may lack the newest resources, and its lock may still be held"
-	}
+	how += "; the run's log may say why" + unsaved(during)
 	return CodeContainer, sentence(how, said)
+}
+
+// unsaved says what may be left of a Terraform that ended in a phase in which it
+// changes things, and nothing for other phases.
+func unsaved(phase api.Phase) string {
+	if phase == api.PhaseApply || phase == api.PhaseDestroy {
+		return ". The state may lack the newest resources, and its lock may still be held"
+	}
+	return ""
 }
 
 // lost explains a run whose Job or pod is gone without a result.
 func lost(job *batchv1.Job) (runcontract.ErrorCode, string) {
-	const advice = "start the run again: what was saved of its state is resumed"
+	const advice = "start the run again: it goes on from what was saved"
 	if job == nil {
 		return CodeLost, "the run's Kubernetes Job was deleted before the run reported a result; " + advice
 	}
@@ -225,6 +272,6 @@ func outOfMemory(pod *corev1.Pod, container string, phase api.Phase) string {
 	if phase != "" {
 		fmt.Fprintf(&b, " in phase %s", phase)
 	}
-	b.WriteString("; raise the memory limit and start the run again: what was saved of its state is resumed")
+	b.WriteString("; raise the memory limit and start the run again: it goes on from what was saved")
 	return b.String()
 }

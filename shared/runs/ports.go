@@ -6,6 +6,8 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+
+	"github.com/kubeopera/platform/shared/api"
 )
 
 // Store keeps runs. Implementations: runs/store (SQL), runs/runstest (memory);
@@ -26,20 +28,32 @@ type Reader interface {
 	Unfinished(ctx context.Context) ([]Run, error)
 	// Uncleaned gives terminal runs that are not cleaned, oldest first, at most limit.
 	Uncleaned(ctx context.Context, limit int) ([]Run, error)
+	// ByKey gives the run that a caller started with an idempotency key, or ErrNotFound.
+	ByKey(ctx context.Context, requestedBy, key string) (Run, error)
+	// Events gives a run's timeline, oldest first; empty if there is no such run.
+	Events(ctx context.Context, id ID) ([]api.Event, error)
+	// Count gives how many runs there are of each status; a status may be absent.
+	Count(ctx context.Context) (map[api.Status]int, error)
 	// Known gives those of the ids that have a row.
 	Known(ctx context.Context, ids []ID) (map[ID]bool, error)
 }
 
 // Writer changes runs.
 type Writer interface {
-	// Insert adds a new run, or says with a BusyError who holds its environment.
-	// An error that matches ErrConflict means that nothing was stored; after any
-	// other error the run may have been stored all the same.
+	// Insert adds a new run, with the first event of its timeline, or says with a
+	// BusyError who holds its environment. A key that its caller has used is
+	// ErrConflict too, if nothing is worse. An error that matches ErrConflict means
+	// that nothing was stored; after any other the run may be stored all the same.
 	Insert(ctx context.Context, run Run) error
 	// Update stores the changing part of a run whose Version is still the stored
 	// one and whose stored status may become the new one, and gives it back with
-	// its new Version; else ErrConflict, or ErrNotFound.
-	Update(ctx context.Context, run Run) (Run, error)
+	// its new Version; else ErrConflict, or ErrNotFound. The event, unless nil, is
+	// stored with it or not at all.
+	Update(ctx context.Context, run Run, event *api.Event) (Run, error)
+	// Claim gives a queued run whose Version is still the stored one a slot:
+	// ClaimedAt becomes at. ErrNoSlot means that slots runs have one already,
+	// however many replicas claim at a time; ErrConflict that the run has changed.
+	Claim(ctx context.Context, run Run, slots int, at time.Time) (Run, error)
 	// MarkCleaned sets Cleaned on a terminal run; doing it again is no error. The
 	// Version stays: nothing that a caller sees changes.
 	MarkCleaned(ctx context.Context, id ID) error
@@ -49,7 +63,8 @@ type Writer interface {
 
 // LogStore keeps logs of runs that have ended.
 type LogStore interface {
-	// SaveLog stores a run's log; a second one replaces the first.
+	// SaveLog stores a run's log. Of two logs the longer text stays: what was
+	// followed to its end is not lost to the tail that another replica found.
 	SaveLog(ctx context.Context, id ID, log ArchivedLog) error
 	// Log gives a stored log, or ErrNoLogs.
 	Log(ctx context.Context, id ID) (ArchivedLog, error)
@@ -84,6 +99,8 @@ type Launcher interface {
 	Own(ctx context.Context, run Run, job *batchv1.Job) error
 	// DeleteJob deletes the Job; it stays visible until its pod has ended.
 	DeleteJob(ctx context.Context, id ID) error
+	// DeletePod gives what lives of the run's pods one more second.
+	DeletePod(ctx context.Context, id ID) error
 }
 
 // Observer looks at runs.
@@ -97,6 +114,9 @@ type Observer interface {
 	Outputs(ctx context.Context, ids []ID) (map[ID]Outputs, error)
 	// Output gives one key of a run's outputs, or ErrNotFound.
 	Output(ctx context.Context, id ID, key string) ([]byte, error)
+	// EnvironmentPods asks the API server for the names of an environment's pods
+	// that have not ended, of all its runs.
+	EnvironmentPods(ctx context.Context, environment string) ([]string, error)
 	// Ping says whether the API server answers and lets us see Jobs.
 	Ping(ctx context.Context) error
 }

@@ -24,11 +24,14 @@ var transitions = map[api.Status][]api.Status{
 	api.StatusCancelled:  {},
 }
 
-// phases lists the phases in the order in which a run passes them.
+// phases lists the phases in the order in which a run passes them. A run has those
+// of its kind only, so that one order does for both.
 var phases = []api.Phase{
 	api.PhaseWaitingForSlot, api.PhaseStarting, api.PhasePulling, api.PhaseCloning,
-	api.PhasePreparingState, api.PhaseInit, api.PhasePlan, api.PhaseApply,
-	api.PhaseWaitingForControlPlane, api.PhaseWaitingForNodes, api.PhasePublishing, api.PhaseDone,
+	api.PhasePreparingState, api.PhaseInit, api.PhaseUnlock, api.PhasePlan, api.PhaseCleanUp, api.PhaseApply, api.PhaseDestroy,
+	api.PhaseWaitingForControlPlane, api.PhaseWaitingForNodes,
+	api.PhaseClone, api.PhaseGenerateInfrastructure, api.PhasePushInfrastructure, api.PhaseWaitingForSealedSecrets, api.PhaseSeal, api.PhasePushComplete,
+	api.PhasePublishing, api.PhaseDone,
 }
 
 // Statuses are all statuses, in the order of a run's life.

@@ -25,10 +25,12 @@ const (
 )
 
 // Run is the engine's loop: it launches queued runs, follows live ones, cleans up
-// after ended ones and deletes orphaned credentials, every SweepInterval and, as
-// far as the queue goes, whenever a run is queued or a slot is freed. It returns
-// nil when ctx ends.
+// after ended ones and deletes orphaned credentials, every SweepInterval and,
+// except for the following, whenever a run is queued or has ended. It returns nil
+// when ctx ends, and nobody waits for a run any more then.
 func (e *Engine) Run(ctx context.Context) error {
+	defer e.captures.close()
+	defer e.waiters.dismiss()
 	e.sweep(ctx)
 	timer := time.NewTimer(e.interval())
 	defer timer.Stop()
@@ -38,6 +40,7 @@ func (e *Engine) Run(ctx context.Context) error {
 			return nil
 		case <-e.wake:
 			e.sweepQueue(ctx)
+			e.cleanEnded(ctx)
 		case <-timer.C:
 			e.sweep(ctx)
 			timer.Reset(e.interval())
@@ -129,10 +132,11 @@ func (e *Engine) sync(ctx context.Context, run Run, published *Outputs, thorough
 	if err != nil {
 		return run, err
 	}
-	if c.DeleteJob { // after the row says why
-		if err := e.cfg.Cluster.DeleteJob(ctx, run.ID); err != nil {
-			return next, err
-		}
+	switch {
+	case c.DeleteJob: // after the row says why
+		return next, e.stop(ctx, run.ID)
+	case !Final(next.Status) && seen.leaving():
+		e.capture(ctx, run.ID)
 	}
 	return next, nil
 }

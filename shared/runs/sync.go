@@ -2,6 +2,8 @@ package runs
 
 import (
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,9 +20,10 @@ type Change struct {
 	Message   string
 	ErrorCode string
 	Progress  api.Progress
+	Details   Details
 
-	// DeleteJob asks for the Job's deletion: its pod must not start any more.
-	// The run fails, with the message and the code above, once it is gone.
+	// DeleteJob asks for the Job's deletion: its pod must not start any more, or
+	// must stop. The run ends once it is gone.
 	DeleteJob bool
 }
 
@@ -38,7 +41,7 @@ func Next(run Run, seen Observation, now time.Time, startDeadline time.Duration)
 	case seen.ended():
 		return end(c, seen)
 	case run.Status == api.StatusCancelling:
-		return follow(c, seen)
+		return followCancelled(c, seen, run.CancelRequestedAt)
 	case c.ErrorCode != "":
 		// It was given up before it started; its Job has to go first.
 		c.DeleteJob = seen.Job != nil && seen.Job.DeletionTimestamp.IsZero()
@@ -57,12 +60,26 @@ func follow(c Change, seen Observation) Change {
 	case phase == c.Phase && !seen.Begun() && seen.EventsRead:
 		c.Message = text // what was in the way is so no more
 	}
-	if seen.Outputs != nil && seen.Outputs.Progress != nil {
-		c = report(c, *seen.Outputs.Progress)
+	if p := seen.progress(); p != nil {
+		c = report(c, *p)
 	}
 	if in := obstacle(seen); in != nil {
 		c.Message = in.message
 	}
+	return c
+}
+
+// followCancelled takes over how far a run is that was asked to stop. Its message
+// says so until the runner has more to say; and its Job is deleted, if that was
+// not done when it was asked.
+func followCancelled(c Change, seen Observation, askedAt time.Time) Change {
+	was := c.Message
+	c = follow(c, seen)
+	c.Message = was
+	if p := seen.progress(); p != nil && p.Message != "" && p.Phase == c.Phase && p.UpdatedAt.After(askedAt) {
+		c.Message = sentence("cancelling", p.Message)
+	}
+	c.DeleteJob = !seen.deleted()
 	return c
 }
 
@@ -72,12 +89,21 @@ func report(c Change, p runcontract.Progress) Change {
 	if later(p.Phase, c.Phase) != p.Phase {
 		return c
 	}
-	done := p.Done
-	if p.Phase == c.Phase && p.Total == c.Progress.Total {
+	done, total := max(p.Done, 0), max(p.Total, 0)
+	if total == 0 { // a phase that counts nothing
+		done, total = c.Progress.Done, c.Progress.Total
+	}
+	if p.Phase == c.Phase && total == c.Progress.Total {
 		done = max(done, c.Progress.Done)
 	}
 	c.Phase = p.Phase
-	c.Progress = api.Progress{Done: max(done, 0), Total: max(p.Total, 0), Current: p.Current}
+	if len(p.Nodes) > 0 {
+		c.Details.Nodes = p.Nodes
+	}
+	if p.Scaffold != nil {
+		c.Details.Scaffold = p.Scaffold
+	}
+	c.Progress = api.Progress{Done: done, Total: total, Current: p.Current}
 	c.Message = p.Message
 	if c.Message == "" {
 		c.Message = strings.ReplaceAll(string(p.Phase), "_", " ")
@@ -101,10 +127,18 @@ func where(seen Observation) (api.Phase, string) {
 	}
 	for _, s := range pod.Status.ContainerStatuses {
 		if s.State.Running != nil || s.State.Terminated != nil {
-			return api.PhasePreparingState, "the runner has started"
+			return firstPhase(pod), "the runner has started"
 		}
 	}
 	return api.PhaseCloning, "the run's sources are being fetched"
+}
+
+// firstPhase is what a runner begins with.
+func firstPhase(pod *corev1.Pod) api.Phase {
+	if pod.Labels[runcontract.LabelKind] == string(runcontract.KindScaffold) {
+		return api.PhaseClone
+	}
+	return api.PhasePreparingState
 }
 
 // stopping says why a pod was told to stop, if it was.
@@ -121,21 +155,23 @@ func stopping(pod *corev1.Pod) string {
 
 // changing is the part of a run that a Change replaces, as it is.
 func (r Run) changing() Change {
-	return Change{Status: r.Status, Phase: r.Phase, Message: r.Message, ErrorCode: r.ErrorCode, Progress: r.Progress}
+	return Change{Status: r.Status, Phase: r.Phase, Message: r.Message, ErrorCode: r.ErrorCode, Progress: r.Progress, Details: r.Details}
 }
 
 // with is the run after a change. changed is false if that changes nothing.
 func (r Run) with(c Change, now time.Time) (next Run, changed bool, err error) {
 	c.Message, c.Progress.Current = tidy(c.Message, messageLimit), tidy(c.Progress.Current, messageLimit/4)
+	c.Details = c.Details.tidy()
 	c.DeleteJob = false
-	if c == r.changing() {
+	if reflect.DeepEqual(c, r.changing()) {
 		return r, false, nil
 	}
 	if err := checkMove(r.Status, c.Status); err != nil {
 		return r, false, err
 	}
 	next = r
-	next.Status, next.Phase, next.Message, next.ErrorCode, next.Progress = c.Status, c.Phase, c.Message, c.ErrorCode, c.Progress
+	next.Status, next.Phase, next.Message, next.ErrorCode = c.Status, c.Phase, c.Message, c.ErrorCode
+	next.Progress, next.Details = c.Progress, c.Details
 	next.UpdatedAt = now
 	if c.Status == api.StatusRunning && next.StartedAt.IsZero() {
 		next.StartedAt = now
@@ -147,6 +183,30 @@ func (r Run) with(c Change, now time.Time) (next Run, changed bool, err error) {
 		next.QueuePosition = 0
 	}
 	return next, true, nil
+}
+
+// maxNodes bounds the nodes of a run's details; the largest cluster that a run
+// may ask for has fewer.
+const maxNodes = 1000
+
+// tidy makes details fit for both databases.
+func (d Details) tidy() Details {
+	d.Nodes = slices.Clone(d.Nodes[:min(len(d.Nodes), maxNodes)])
+	for i, n := range d.Nodes {
+		d.Nodes[i] = api.Node{Name: tidy(n.Name, 256), State: api.NodeState(tidy(string(n.State), 64)), Message: tidy(n.Message, messageLimit/4)}
+	}
+	if d.Lock != nil {
+		d.Lock = &api.StateLock{ID: tidy(d.Lock.ID, 256), Who: tidy(d.Lock.Who, 256), Created: d.Lock.Created.UTC()}
+	}
+	if was := d.Scaffold; was != nil {
+		d.Scaffold = &api.ScaffoldOutput{
+			GitOpsPath: tidy(was.GitOpsPath, 256), PushedBranch: tidy(was.PushedBranch, 256), CertificateFingerprint: tidy(was.CertificateFingerprint, 256),
+		}
+		if was.Commits != nil {
+			d.Scaffold.Commits = &api.ScaffoldCommits{Infrastructure: tidy(was.Commits.Infrastructure, 256), Complete: tidy(was.Commits.Complete, 256)}
+		}
+	}
+	return d
 }
 
 // tidy makes text from outside fit for both databases: valid UTF-8 without NUL,

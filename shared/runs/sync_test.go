@@ -81,7 +81,7 @@ func TestNext(t *testing.T) {
 	live := Run{Status: api.StatusRunning, Phase: api.PhaseStarting, StartedAt: start}
 	at := func(r Run, phase api.Phase, message string) Run { r.Phase, r.Message = phase, message; return r }
 	cancelling := at(live, api.PhaseApply, "")
-	cancelling.Status = api.StatusCancelling
+	cancelling.Status, cancelling.CancelRequestedAt = api.StatusCancelling, start
 	refused := at(live, api.PhasePulling, "no such image")
 	refused.ErrorCode = string(CodeImagePull)
 
@@ -207,6 +207,16 @@ func TestNext(t *testing.T) {
 			want: want{status: api.StatusFailed, phase: api.PhasePulling, code: CodeImagePull, message: []string{"no such image"}},
 		},
 		{
+			name: "a run that was given up, began all the same and failed on its own", run: refused,
+			seen: Observation{Outputs: outputs(nil, &runcontract.Result{Outcome: runcontract.OutcomeFailed, ErrorCode: runcontract.CodeStateNotSaved, Message: "not saved"})},
+			want: want{status: api.StatusFailed, phase: api.PhasePulling, code: runcontract.CodeStateNotSaved, message: []string{"not saved"}},
+		},
+		{
+			name: "a run that was given up, began all the same and was interrupted", run: refused,
+			seen: Observation{Outputs: outputs(nil, &runcontract.Result{Outcome: runcontract.OutcomeCancelled})},
+			want: want{status: api.StatusFailed, phase: api.PhasePulling, code: CodeImagePull, message: []string{"no such image"}},
+		},
+		{
 			name: "a run that was given up and yet succeeded has succeeded", run: refused,
 			seen: Observation{Outputs: outputs(nil, &runcontract.Result{Outcome: runcontract.OutcomeSucceeded})},
 			want: want{status: api.StatusSucceeded, phase: api.PhaseDone, message: []string{"done"}},
@@ -256,6 +266,11 @@ func TestNext(t *testing.T) {
 		{
 			name: "a Job that only means to fail is awaited", run: at(live, api.PhaseApply, "applying"),
 			seen: Observation{Job: job(batchv1.JobFailureTarget), Pods: pod(corev1.PodRunning, ended(0, ""), running())},
+			want: want{status: api.StatusRunning, phase: api.PhaseApply, message: []string{"applying"}},
+		},
+		{
+			name: "a Job that has failed is not over while its pod runs", run: at(live, api.PhaseApply, "applying"),
+			seen: Observation{Job: job(batchv1.JobFailed), Pods: pod(corev1.PodRunning, ended(0, ""), running())},
 			want: want{status: api.StatusRunning, phase: api.PhaseApply, message: []string{"applying"}},
 		},
 		{
@@ -410,7 +425,36 @@ func TestNext(t *testing.T) {
 			want: want{status: api.StatusCancelled, phase: api.PhaseApply, message: []string{"cancelled: state saved"}},
 		},
 		{
-			name: "cancelled without a word", run: cancelling, seen: Observation{},
+			name: "cancelling deletes a Job that Kubernetes was not told to delete", run: cancelling,
+			seen: Observation{Job: job(), Pods: pod(corev1.PodRunning, ended(0, ""), running())},
+			want: want{status: api.StatusCancelling, phase: api.PhaseApply, delete: true},
+		},
+		{
+			name: "a report from before does not hide that a run is cancelling", run: at(cancelling, api.PhaseApply, "asked to stop"),
+			seen: Observation{Job: deletedJob(), Pods: pod(corev1.PodRunning, ended(0, ""), running()), Outputs: outputs(&runcontract.Progress{Phase: api.PhaseApply, Message: "applying", UpdatedAt: start}, nil)},
+			want: want{status: api.StatusCancelling, phase: api.PhaseApply, message: []string{"asked to stop"}},
+		},
+		{
+			name: "what a runner says while it stops", run: at(cancelling, api.PhaseApply, "asked to stop"),
+			seen: Observation{Job: deletedJob(), Pods: pod(corev1.PodRunning, ended(0, ""), running()), Outputs: outputs(&runcontract.Progress{Phase: api.PhaseApply, Message: "saving the state", UpdatedAt: start.Add(time.Second)}, nil)},
+			want: want{status: api.StatusCancelling, phase: api.PhaseApply, message: []string{"cancelling: saving the state"}},
+		},
+		{
+			name: "cancelled without a word while it applied", run: cancelling, seen: Observation{},
+			want: want{status: api.StatusCancelled, phase: api.PhaseApply, message: []string{"cancelled in phase apply", "may still be held"}},
+		},
+		{
+			name: "cancelled before it began", run: at(cancelling, api.PhasePulling, ""), seen: Observation{},
+			want: want{status: api.StatusCancelled, phase: api.PhasePulling, message: []string{"cancelled before it began"}},
+		},
+		{
+			name: "a cancelled run whose state is not saved, by its exit code alone", run: cancelling,
+			seen: Observation{Job: job(batchv1.JobFailed), Pods: pod(corev1.PodFailed, ended(0, ""), ended(int32(runcontract.ExitStateNotSaved), ""))},
+			want: want{status: api.StatusFailed, phase: api.PhaseApply, code: runcontract.CodeStateNotSaved, message: []string{"could not be saved"}},
+		},
+		{
+			name: "a cancelled run that was interrupted, by its exit code alone", run: cancelling,
+			seen: Observation{Job: job(batchv1.JobFailed), Pods: pod(corev1.PodFailed, ended(0, ""), ended(int32(runcontract.ExitInterrupted), ""))},
 			want: want{status: api.StatusCancelled, phase: api.PhaseApply, message: []string{"cancelled"}},
 		},
 		{
@@ -466,6 +510,41 @@ func TestNext(t *testing.T) {
 	}
 }
 
+// TestTheEndIsUpToDate checks that the last report, which no sweep has seen, and
+// the result are in an ended run.
+func TestTheEndIsUpToDate(t *testing.T) {
+	t.Parallel()
+	nodes := []api.Node{{Name: "control-plane-0", State: api.NodeJoined}, {Name: "control-plane-1", State: api.NodeFailed, Message: "no disk"}}
+	lock := &api.StateLock{ID: "lock", Who: "root@provision-x", Created: start}
+	last := &runcontract.Progress{Phase: api.PhaseWaitingForNodes, Done: 9, Total: 9, Current: "x", Message: "waiting", Nodes: nodes}
+	run := Run{Status: api.StatusRunning, Phase: api.PhaseApply, Message: "applying", StartedAt: start, Progress: api.Progress{Done: 3, Total: 9, Current: "vpc"}}
+	for _, test := range []struct {
+		name   string
+		result runcontract.Result
+		want   Change
+	}{
+		{
+			name: "succeeded", result: runcontract.Result{Outcome: runcontract.OutcomeSucceeded, Message: "built", Changes: &api.Changes{Add: 9}},
+			want: Change{Status: api.StatusSucceeded, Phase: api.PhaseDone, Message: "built", Progress: api.Progress{Done: 9, Total: 9}, Details: Details{Nodes: nodes, Changes: &api.Changes{Add: 9}}},
+		},
+		{
+			name: "failed", result: runcontract.Result{Outcome: runcontract.OutcomeFailed, ErrorCode: runcontract.CodeStateLocked, Message: "locked", Lock: lock},
+			want: Change{
+				Status: api.StatusFailed, Phase: api.PhaseWaitingForNodes, Message: "locked", ErrorCode: string(runcontract.CodeStateLocked),
+				Progress: api.Progress{Done: 9, Total: 9}, Details: Details{Nodes: nodes, Lock: lock},
+			},
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			got := Next(run, Observation{Job: job(batchv1.JobComplete), Outputs: outputs(last, &test.result)}, start, deadline)
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("next (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestReportCountsDoNotGoBack(t *testing.T) {
 	t.Parallel()
 	c := Change{Phase: api.PhaseApply, Progress: api.Progress{Done: 5, Total: 9}}
@@ -477,6 +556,7 @@ func TestReportCountsDoNotGoBack(t *testing.T) {
 		{"an older count of the same total", runcontract.Progress{Phase: api.PhaseApply, Done: 4, Total: 9}, 5},
 		{"a newer count of the same total", runcontract.Progress{Phase: api.PhaseApply, Done: 6, Total: 9}, 6},
 		{"another total", runcontract.Progress{Phase: api.PhaseApply, Done: 1, Total: 12}, 1},
+		{"a phase that counts nothing", runcontract.Progress{Phase: api.PhasePublishing}, 5},
 		{"nonsense", runcontract.Progress{Phase: api.PhaseApply, Done: -4, Total: 12}, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -502,5 +582,53 @@ func TestTidy(t *testing.T) {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})
+	}
+}
+
+// TestScaffoldingRuns: the phases of both kinds are in one order, and what a
+// scaffolding runner has made is kept.
+func TestScaffoldingRuns(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 30, 9, 0, 0, 0, time.UTC)
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{runcontract.LabelKind: string(runcontract.KindScaffold)}},
+		Spec:       corev1.PodSpec{NodeName: "node"},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{
+			{Name: "scaffold-runner", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}},
+		}},
+	}
+	run := Run{ID: "x", Status: api.StatusRunning, Phase: api.PhaseStarting, StartedAt: now}
+	see := func(outputs *Outputs) {
+		t.Helper()
+		c := Next(run, Observation{Job: &batchv1.Job{}, Pods: []*corev1.Pod{pod}, Outputs: outputs}, now, time.Hour)
+		next, _, err := run.with(c, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		run = next
+	}
+	see(nil)
+	if run.Phase != api.PhaseClone {
+		t.Errorf("a runner that has begun is in phase %s", run.Phase)
+	}
+	first := &api.ScaffoldOutput{GitOpsPath: "clusters/acme", Commits: &api.ScaffoldCommits{Infrastructure: "1"}}
+	for _, phase := range []api.Phase{
+		api.PhaseClone, api.PhaseGenerateInfrastructure, api.PhasePushInfrastructure, api.PhaseWaitingForSealedSecrets, api.PhaseSeal, api.PhasePushComplete,
+	} {
+		see(&Outputs{Progress: &runcontract.Progress{Phase: phase, Scaffold: first}})
+		if run.Phase != phase {
+			t.Errorf("phase %s, want %s", run.Phase, phase)
+		}
+	}
+	see(&Outputs{Progress: &runcontract.Progress{Phase: api.PhaseClone}}) // an old one
+	if diff := cmp.Diff(first, run.Details.Scaffold); diff != "" || run.Phase != api.PhasePushComplete {
+		t.Errorf("phase %s, output (-want +got):\n%s", run.Phase, diff)
+	}
+	last := &api.ScaffoldOutput{GitOpsPath: "clusters/acme", Commits: &api.ScaffoldCommits{Infrastructure: "1", Complete: "2"}, CertificateFingerprint: "ab"}
+	pod.Status.Phase, pod.Status.ContainerStatuses = corev1.PodSucceeded, nil
+	job := &batchv1.Job{Status: batchv1.JobStatus{Conditions: []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}}}
+	c := Next(run, Observation{Job: job, Pods: []*corev1.Pod{pod}, Outputs: &Outputs{Result: &runcontract.Result{Outcome: runcontract.OutcomeSucceeded, Scaffold: last}}}, now, time.Hour)
+	if diff := cmp.Diff(last, c.Details.Scaffold); diff != "" || c.Status != api.StatusSucceeded {
+		t.Errorf("status %s, output (-want +got):\n%s", c.Status, diff)
 	}
 }

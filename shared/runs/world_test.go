@@ -39,7 +39,12 @@ func newWorld(store runs.Store) *world {
 
 func sqliteStore(t *testing.T) runs.Store {
 	t.Helper()
-	db, err := database.Open(t.Context(), "sqlite://"+filepath.Join(t.TempDir(), "runs.db"))
+	return sqlStore(t, "sqlite://"+filepath.Join(t.TempDir(), "runs.db"))
+}
+
+func sqlStore(t *testing.T, address string) runs.Store {
+	t.Helper()
+	db, err := database.Open(t.Context(), address)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,6 +81,7 @@ func (w *world) engine(t *testing.T, edit ...func(*runs.Config)) *runs.Engine {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(e.Stop)
 	return e
 }
 
@@ -95,7 +101,7 @@ func request(environment string) runs.NewRun {
 
 func begin(t *testing.T, e *runs.Engine, environment string) runs.Run {
 	t.Helper()
-	run, err := e.Start(t.Context(), request(environment))
+	run, _, err := e.Start(t.Context(), request(environment))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,9 +192,14 @@ func (s mortalStore) Insert(ctx context.Context, run runs.Run) error {
 	return s.do(func() error { return s.Store.Insert(ctx, run) })
 }
 
-func (s mortalStore) Update(ctx context.Context, run runs.Run) (stored runs.Run, err error) {
-	err = s.do(func() error { stored, err = s.Store.Update(ctx, run); return err })
+func (s mortalStore) Update(ctx context.Context, run runs.Run, event *api.Event) (stored runs.Run, err error) {
+	err = s.do(func() error { stored, err = s.Store.Update(ctx, run, event); return err })
 	return stored, err
+}
+
+func (s mortalStore) Claim(ctx context.Context, run runs.Run, slots int, at time.Time) (claimed runs.Run, err error) {
+	err = s.do(func() error { claimed, err = s.Store.Claim(ctx, run, slots, at); return err })
+	return claimed, err
 }
 
 func (s mortalStore) MarkCleaned(ctx context.Context, id runs.ID) error {
@@ -234,4 +245,8 @@ func (c mortalCluster) DeleteJob(ctx context.Context, id runs.ID) error {
 
 func (c mortalCluster) DeleteCredential(ctx context.Context, id runs.ID) error {
 	return c.do(func() error { return c.Cluster.DeleteCredential(ctx, id) })
+}
+
+func (c mortalCluster) DeletePod(ctx context.Context, id runs.ID) error {
+	return c.do(func() error { return c.Cluster.DeletePod(ctx, id) })
 }

@@ -17,6 +17,7 @@ const (
 	AWSCLI         Part = "aws CLI"
 	ControlPlane   Part = "control plane binaries"
 	Curl           Part = "curl"
+	GitOps         Part = "GitOps controllers"
 	Kubeadm        Part = "kubeadm"
 	Kubectl        Part = "kubectl"
 	Moto           Part = "moto"
@@ -25,6 +26,7 @@ const (
 	Postgres       Part = "PostgreSQL"
 	ProviderMirror Part = "AWS provider"
 	ProviderSchema Part = "AWS provider schema file"
+	SSH            Part = "OpenSSH client"
 	Shellcheck     Part = "shellcheck"
 	Terraform      Part = "terraform"
 )
@@ -57,7 +59,11 @@ func Long(tb testing.TB) {
 // unless `make soak` runs it.
 func Soak(tb testing.TB) {
 	tb.Helper()
-	if os.Getenv("KUBEOPERA_SOAK") == "" {
+	if !Soaking() {
 		tb.Skip("make soak runs it")
 	}
 }
+
+// Soaking says that `make soak` runs the tests: one that is the longer the more
+// it finds takes its time then.
+func Soaking() bool { return os.Getenv("KUBEOPERA_SOAK") != "" }

@@ -47,6 +47,18 @@ type document struct {
 	Kind       string      `json:"kind"`
 	AccessKey  *accessKey  `json:"access_key,omitempty"`
 	AssumeRole *assumeRole `json:"assume_role,omitempty"`
+	GitToken   *gitToken   `json:"git_token,omitempty"`
+	GitSSHKey  *gitSSHKey  `json:"git_ssh_key,omitempty"`
+}
+
+type gitToken struct {
+	Username string `json:"username,omitempty"`
+	Token    string `json:"token"`
+}
+
+type gitSSHKey struct {
+	PrivateKey string `json:"private_key"`
+	KnownHosts string `json:"known_hosts,omitempty"`
 }
 
 type accessKey struct {
@@ -57,9 +69,11 @@ type accessKey struct {
 }
 
 type assumeRole struct {
-	RoleARN    string `json:"role_arn"`
-	ExternalID string `json:"external_id,omitempty"`
-	Base       string `json:"base"`
+	RoleARN         string `json:"role_arn"`
+	ExternalID      string `json:"external_id,omitempty"`
+	SessionName     string `json:"session_name,omitempty"`
+	DurationSeconds int    `json:"duration_seconds,omitempty"`
+	Base            string `json:"base"`
 }
 
 // New is a server without credentials that takes one API key.
@@ -78,9 +92,25 @@ func (s *Server) PutAccessKey(id, name string, key cloudcred.AccessKey) {
 	s.put(d)
 }
 
-// PutAssumeRole stores a role that the credential base may assume.
-func (s *Server) PutAssumeRole(id, name, roleARN, externalID, base string) {
-	s.put(document{ID: id, Name: name, Kind: string(cloudcred.KindAssumeRole), AssumeRole: &assumeRole{RoleARN: roleARN, ExternalID: externalID, Base: base}})
+// PutAssumeRole stores a role. Of its base the id is kept, whether there is such
+// a credential or not.
+func (s *Server) PutAssumeRole(id, name string, role cloudcred.AssumeRole) {
+	s.put(document{ID: id, Name: name, Kind: string(cloudcred.KindAssumeRole), AssumeRole: &assumeRole{
+		RoleARN: role.RoleARN, ExternalID: role.ExternalID.Reveal(), SessionName: role.SessionName,
+		DurationSeconds: int(role.Duration.Seconds()), Base: role.Base.ID,
+	}})
+}
+
+// PutGit stores a Git credential.
+func (s *Server) PutGit(c cloudcred.GitCredential) {
+	d := document{ID: c.ID, Name: c.Name, Kind: string(c.Kind)}
+	switch c.Kind {
+	case cloudcred.KindGitToken:
+		d.GitToken = &gitToken{Username: c.Username, Token: c.Token.Reveal()}
+	case cloudcred.KindGitSSHKey:
+		d.GitSSHKey = &gitSSHKey{PrivateKey: c.PrivateKey.Reveal(), KnownHosts: c.KnownHosts}
+	}
+	s.put(d)
 }
 
 func (s *Server) put(d document) {

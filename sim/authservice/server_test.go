@@ -69,10 +69,14 @@ func TestContract(t *testing.T) {
 		s := authservice.New(apiKey)
 		return cloudcredtest.Target{
 			BaseURL: serve(tb, s), APIKey: apiKey,
-			Put: func(_ testing.TB, c cloudcred.Credential) { s.PutAccessKey(c.ID, c.Name, *c.AccessKey) },
-			PutRole: func(_ testing.TB, id string) {
-				s.PutAssumeRole(id, "a role", "arn:aws:iam::123456789012:role/kubeopera", "", "another")
+			Put: func(_ testing.TB, c cloudcred.Credential) {
+				if c.AssumeRole != nil {
+					s.PutAssumeRole(c.ID, c.Name, *c.AssumeRole)
+					return
+				}
+				s.PutAccessKey(c.ID, c.Name, *c.AccessKey)
 			},
+			PutGit: func(_ testing.TB, c cloudcred.GitCredential) { s.PutGit(c) },
 		}
 	})
 }
@@ -109,8 +113,11 @@ func TestExamplesOfTheContract(t *testing.T) {
 	s.PutAccessKey("7d5b2a90-5a0e-4c55-8a4e-3f1f6a1f0c11", "acme break glass", cloudcred.AccessKey{
 		ID: "ASIAIOSFODNN7EXAMPLE", Secret: "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", SessionToken: "IQoJb3JpZ2luX2VjEXAMPLE==", ExpiresAt: time.Date(2026, 12, 1, 8, 0, 0, 0, time.UTC),
 	})
-	s.PutAssumeRole("5f3c8d1e-93c0-4f5a-b6a9-5f2f4b6f1d22", "acme role", "arn:aws:iam::123456789012:role/kubeopera", "kubeopera-acme", id)
-	if len(examples) != 3 || doc.OpenAPI != "3.1.0" {
+	s.PutAssumeRole("5f3c8d1e-93c0-4f5a-b6a9-5f2f4b6f1d22", "acme role", cloudcred.AssumeRole{
+		RoleARN: "arn:aws:iam::123456789012:role/kubeopera", ExternalID: "kubeopera-acme", Duration: time.Hour, Base: cloudcred.Credential{ID: id},
+	})
+	s.PutGit(cloudcred.GitCredential{ID: "3c1e6a77-0d1b-4a53-9d3e-0f5f3f6b2a10", Name: "acme gitops", Kind: cloudcred.KindGitToken, Username: "robot", Token: "glpat-EXAMPLE"})
+	if len(examples) != 4 || doc.OpenAPI != "3.1.0" {
 		t.Fatalf("the document has OpenAPI version %q and %d examples", doc.OpenAPI, len(examples))
 	}
 	for name, e := range examples {

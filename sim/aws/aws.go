@@ -29,6 +29,7 @@ import (
 	"github.com/kubeopera/platform/sim/aws/gateway"
 	"github.com/kubeopera/platform/sim/aws/keyring"
 	"github.com/kubeopera/platform/sim/aws/moto"
+	"github.com/kubeopera/platform/sim/aws/policy"
 	"github.com/kubeopera/platform/sim/aws/s3"
 	"github.com/kubeopera/platform/sim/aws/ssm"
 	"github.com/kubeopera/platform/sim/aws/sts"
@@ -63,6 +64,7 @@ type Account struct {
 	s3       *s3.Service
 	eks      *eks.Service
 	ssm      *ssm.Service
+	sts      *sts.Service
 	client   *account.Client
 	block    *addresses.Block // nil: there is none
 	tokens   *ekstoken.Server
@@ -163,6 +165,7 @@ func (a *Account) assemble(target *url.URL) (err error) {
 	}
 	a.upstream = emulator.NewProxy(target, a.cfg.Log)
 	rest := emulator.Settling(a.upstream, a.client.SettleGroups, a.cfg.Log)
+	rest = emulator.Guarding(rest, a.client.Dependent, a.cfg.Log)
 	if a.cfg.Addresses.IsValid() {
 		if a.block, err = addresses.New(a.cfg.Addresses, a.elasticIPs); err != nil {
 			return err
@@ -174,9 +177,12 @@ func (a *Account) assemble(target *url.URL) (err error) {
 	}); err != nil {
 		return err
 	}
+	if a.sts, err = sts.New(sts.Config{Keys: a.keys, Roles: a.client}); err != nil {
+		return err
+	}
 	a.gateway, err = gateway.New(gateway.Config{
 		Keys:     a.keys,
-		Services: map[string]http.Handler{"s3": a.s3, "sts": sts.New(), "eks": a.eks, "ssm": a.ssm},
+		Services: map[string]http.Handler{"s3": a.s3, "sts": a.sts, "eks": a.eks, "ssm": a.ssm},
 		Fallback: rest,
 		Log:      a.cfg.Log,
 	})
@@ -196,6 +202,31 @@ func (a *Account) Keys() *keyring.Ring { return a.keys }
 func (a *Account) RegisterKey(accessKeyID, secret, principalARN string) error {
 	return a.keys.Register(keyring.Key{ID: accessKeyID, Secret: secret, PrincipalARN: principalARN})
 }
+
+// Role is a role that principals of the account may assume.
+type Role struct {
+	Path        string // empty: /
+	Name        string
+	Principals  []string      // ARNs of users and roles
+	ExternalID  string        // empty: none is asked for
+	MaxDuration time.Duration // of a session; 0: an hour
+}
+
+// CreateRole makes a role in IAM and returns its ARN. Roles that Terraform or
+// anybody else makes there can be assumed just so.
+func (a *Account) CreateRole(ctx context.Context, r Role) (string, error) {
+	trust, err := policy.TrustFor(r.Principals, r.ExternalID)
+	if err != nil {
+		return "", err
+	}
+	if r.Path == "" {
+		r.Path = "/"
+	}
+	return a.client.CreateRole(ctx, r.Path, r.Name, trust, r.MaxDuration)
+}
+
+// STS lets sessions end sooner than AWS would.
+func (a *Account) STS() *sts.Service { return a.sts }
 
 // Faults is what goes wrong at the gateway.
 func (a *Account) Faults() *faults.Set { return a.gateway.Faults() }

@@ -20,25 +20,32 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/kubeopera/platform/shared/cloudcred"
 	simeks "github.com/kubeopera/platform/sim/aws/eks"
 	"github.com/kubeopera/platform/sim/aws/ekstoken"
 	"github.com/kubeopera/platform/sim/controlplane"
 	"github.com/kubeopera/platform/sim/controlplane/controlplanetest"
 )
 
-// cli runs the AWS CLI. With an endpoint it speaks to the account, without one
-// it has to do without any network.
+// cli runs the AWS CLI with the key that is given. With an endpoint it speaks to
+// the account, without one it has to do without any network.
 func cli(ctx context.Context, t *testing.T, id, endpoint string, args ...string) (string, error) {
+	t.Helper()
+	env := []string{"AWS_ACCESS_KEY_ID=" + id, "AWS_SECRET_ACCESS_KEY=" + keySecret}
+	if endpoint != "" {
+		env = append(env, "AWS_ENDPOINT_URL="+endpoint)
+	}
+	return cliWith(ctx, t, env, args...)
+}
+
+// cliWith runs the AWS CLI with the credential that the environment has.
+func cliWith(ctx context.Context, t *testing.T, env []string, args ...string) (string, error) {
 	t.Helper()
 	path, _ := os.LookupEnv("PATH")
 	cmd := exec.CommandContext(ctx, theAccount(t).CLI(), args...)
-	cmd.Env = []string{
-		"PATH=" + path, "HOME=" + t.TempDir(), "AWS_ACCESS_KEY_ID=" + id, "AWS_SECRET_ACCESS_KEY=" + keySecret, "AWS_DEFAULT_REGION=" + region,
-		"AWS_STS_REGIONAL_ENDPOINTS=regional", "AWS_EC2_METADATA_DISABLED=true",
-	}
-	if endpoint != "" {
-		cmd.Env = append(cmd.Env, "AWS_ENDPOINT_URL="+endpoint)
-	}
+	cmd.Env = append([]string{
+		"PATH=" + path, "HOME=" + t.TempDir(), "AWS_DEFAULT_REGION=" + region, "AWS_STS_REGIONAL_ENDPOINTS=regional", "AWS_EC2_METADATA_DISABLED=true",
+	}, env...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
@@ -124,9 +131,9 @@ func TestAPIServerAcceptsTheCLIsToken(t *testing.T) {
 	t.Cleanup(func() { shared.planes.Set(standIn) })
 	makeCluster(t, "token-test")
 
-	list := func(id, endpoint string) error {
+	list := func(env ...string) error {
 		t.Helper()
-		out, err := cli(ctx, t, id, endpoint, "eks", "get-token", "--cluster-name", "token-test", "--output", "json")
+		out, err := cliWith(ctx, t, env, "eks", "get-token", "--cluster-name", "token-test", "--output", "json")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -144,18 +151,42 @@ func TestAPIServerAcceptsTheCLIsToken(t *testing.T) {
 		return err
 	}
 	// As a user's shell has it: no endpoint, the token is signed for AWS's STS.
-	if err := list(keyID, ""); err != nil {
+	key := []string{"AWS_ACCESS_KEY_ID=" + keyID, "AWS_SECRET_ACCESS_KEY=" + keySecret}
+	if err := list(key...); err != nil {
 		t.Errorf("token for STS: %v", err)
 	}
-	if err := list(keyID, account.URL()); err != nil {
+	if err := list(append(key, "AWS_ENDPOINT_URL="+account.URL())...); err != nil {
 		t.Errorf("token for the gateway: %v", err)
 	}
 	const stranger = "AKIASTRANGER00000001"
 	if err := account.RegisterKey(stranger, keySecret, "arn:aws:iam::123456789012:user/stranger"); err != nil {
 		t.Fatal(err)
 	}
-	if err := list(stranger, ""); err == nil {
+	if err := list("AWS_ACCESS_KEY_ID="+stranger, "AWS_SECRET_ACCESS_KEY="+keySecret); err == nil {
 		t.Error("a stranger's token is accepted")
+	}
+
+	// A session of a role, as a run's credential files have it: the role's access
+	// entry lets it in.
+	role := theRole(t)
+	assume := profile(t, cloudcred.Credential{AssumeRole: &cloudcred.AssumeRole{
+		RoleARN: role, ExternalID: externalID,
+		Base: cloudcred.Credential{AccessKey: &cloudcred.AccessKey{ID: keyID, Secret: keySecret}},
+	}})
+	if err := list(assume...); err == nil {
+		t.Error("a role without an access entry is let in")
+	}
+	entry := "--principal-arn=" + role
+	for _, args := range [][]string{
+		{"create-access-entry", entry},
+		{"associate-access-policy", entry, "--access-scope=type=cluster", "--policy-arn=arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"},
+	} {
+		if _, err := cli(ctx, t, keyID, account.URL(), append([]string{"eks", "--cluster-name=token-test"}, args...)...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := list(assume...); err != nil {
+		t.Errorf("token of a role: %v", err)
 	}
 }
 

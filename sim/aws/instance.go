@@ -2,12 +2,10 @@ package aws
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/netip"
 	"regexp"
-	"strings"
 	"time"
 
 	"github.com/kubeopera/platform/sim/aws/account"
@@ -15,6 +13,7 @@ import (
 	"github.com/kubeopera/platform/sim/aws/keyring"
 	"github.com/kubeopera/platform/sim/aws/policy"
 	"github.com/kubeopera/platform/sim/aws/ssm"
+	"github.com/kubeopera/platform/sim/aws/sts"
 )
 
 // SessionLifetime is how long an instance's credentials are valid.
@@ -48,17 +47,12 @@ func (a *Account) ProfileRole(ctx context.Context, profileARN string) (string, e
 // service gives them. What they may do in Parameter Store is what the role's
 // policies say; in other services they may do everything.
 func (a *Account) RegisterSession(roleARN, instanceID string) (keyring.Key, error) {
-	_, name, ok := strings.Cut(roleARN, ":role/")
-	if !ok || !instanceIDPattern.MatchString(instanceID) {
-		return keyring.Key{}, fmt.Errorf("register session: %q is no role's ARN, or %q no instance's id", roleARN, instanceID)
+	if !instanceIDPattern.MatchString(instanceID) {
+		return keyring.Key{}, fmt.Errorf("register session: %q is no instance's id", instanceID)
 	}
-	name = name[strings.LastIndexByte(name, '/')+1:] // a session does not tell its role's path
-	key := keyring.Key{
-		ID:           "ASIA" + rand.Text()[:16],
-		Secret:       (rand.Text() + rand.Text())[:40],
-		SessionToken: "IQoJb3JpZ2luX2Vj" + rand.Text() + rand.Text() + rand.Text(),
-		PrincipalARN: fmt.Sprintf("arn:aws:sts::%s:assumed-role/%s/%s", a.cfg.AccountID, name, instanceID),
-		ExpiresAt:    time.Now().Add(SessionLifetime),
+	key, err := sts.Session(roleARN, instanceID, time.Now().Add(SessionLifetime))
+	if err != nil {
+		return keyring.Key{}, fmt.Errorf("register session: %w", err)
 	}
 	if err := a.keys.Register(key); err != nil {
 		return keyring.Key{}, err

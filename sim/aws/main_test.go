@@ -37,6 +37,7 @@ var shared struct {
 	dir     string
 	account *aws.Account
 	planes  *eks.Shared
+	role    func() (string, error) // makes a role that the user may assume
 	err     error
 }
 
@@ -79,6 +80,7 @@ func start() error {
 	if err != nil {
 		return err
 	}
+	shared.role = sync.OnceValues(createRole)
 	return shared.account.RegisterKey(keyID, keySecret, userARN)
 }
 

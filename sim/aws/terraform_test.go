@@ -16,9 +16,7 @@ import (
 	s3types "github.com/aws/aws-sdk-go-v2/service/s3/types"
 
 	"github.com/kubeopera/platform/shared/skip"
-	"github.com/kubeopera/platform/sim/aws/eks"
 	"github.com/kubeopera/platform/sim/aws/faults"
-	"github.com/kubeopera/platform/sim/aws/gateway"
 	"github.com/kubeopera/platform/sim/aws/protocol"
 )
 
@@ -33,6 +31,16 @@ type terraform struct {
 // mirror of its provider is missing.
 func newTerraform(t *testing.T, name string) *terraform {
 	t.Helper()
+	tf := emptyTerraform(t)
+	if err := os.CopyFS(tf.dir, os.DirFS(filepath.Join("testdata", name))); err != nil {
+		t.Fatal(err)
+	}
+	return tf
+}
+
+// emptyTerraform is a working directory that is still to be made.
+func emptyTerraform(t *testing.T) *terraform {
+	t.Helper()
 	account := theAccount(t)
 	if _, err := exec.LookPath("terraform"); err != nil {
 		skip.Missing(t, skip.Terraform, "terraform is not on PATH")
@@ -43,14 +51,10 @@ func newTerraform(t *testing.T, name string) *terraform {
 		skip.Missing(t, skip.ProviderMirror, "KUBEOPERA_PROVIDER_MIRROR is not set")
 	}
 	home := t.TempDir()
-	dir := filepath.Join(home, "environment")
-	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", name))); err != nil {
-		t.Fatal(err)
-	}
 	rc := filepath.Join(home, "terraform.rc")
 	write(t, rc, fmt.Sprintf("provider_installation {\n  filesystem_mirror {\n    path = %q\n  }\n}\n", mirror))
 	write(t, filepath.Join(home, "credentials"), fmt.Sprintf("[test]\naws_access_key_id = %s\naws_secret_access_key = %s\n", keyID, keySecret))
-	return &terraform{dir: dir, env: []string{
+	return &terraform{dir: filepath.Join(home, "environment"), env: []string{
 		"PATH=" + path, "HOME=" + home, "TMPDIR=" + home, "TF_CLI_CONFIG_FILE=" + rc, "CHECKPOINT_DISABLE=1", "TF_IN_AUTOMATION=1", "TF_INPUT=0",
 		"AWS_ENDPOINT_URL=" + account.URL(), "AWS_PROFILE=test", "AWS_SHARED_CREDENTIALS_FILE=" + filepath.Join(home, "credentials"),
 	}}
@@ -105,37 +109,6 @@ func (tf *terraform) initialize(t *testing.T, bucket string) {
 		t.Fatal(err)
 	}
 	tf.must(t, 0, "init", "-backend-config=bucket="+bucket, "-backend-config=region="+region, "-backend-config=use_path_style=true")
-}
-
-func TestTerraformBuildsAnEKSClusterAndSeesNoChange(t *testing.T) {
-	tf, account := newTerraform(t, "eks"), theAccount(t)
-	bucket := "terraform-state-eks"
-	tf.initialize(t, bucket)
-	variable := "-var=principal_arn=" + userARN
-
-	tf.must(t, 0, "apply", "-auto-approve", variable)
-	state, err := account.S3().Object(bucket, "terraform.tfstate")
-	if err != nil || !bytes.Contains(state, []byte("aws_eks_node_group")) {
-		t.Errorf("state: %d bytes, %v", len(state), err)
-	}
-	if keys, err := account.S3().Keys(bucket, ""); err != nil || !slices.Equal(keys, []string{"terraform.tfstate"}) {
-		t.Errorf("objects after apply: %v, %v", keys, err)
-	}
-	if out := tf.must(t, 0, "output", "-raw", "cluster_endpoint"); out != standIn.URL {
-		t.Errorf("cluster_endpoint is %q", out)
-	}
-	// Exit code 2 would be a change.
-	tf.must(t, 0, "plan", "-detailed-exitcode", variable)
-	account.Calls(gateway.CallFilter{})
-	tf.must(t, 0, "destroy", "-auto-approve", variable)
-	if clusters := account.EKS().Clusters(); slices.Contains(clusters, eks.ClusterRef{Region: region, Name: "tf-test"}) {
-		t.Errorf("clusters after destroy: %v", clusters)
-	}
-	for _, c := range account.Calls(gateway.CallFilter{Service: "eks"}) {
-		if c.Operation == "" {
-			t.Errorf("unknown operation: %s %s", c.Method, c.Path)
-		}
-	}
 }
 
 func TestTerraformHonoursTheLock(t *testing.T) {

@@ -68,7 +68,7 @@ func (c *ControlPlane) makeCertificates(dir string) error {
 		MinVersion:   tls.VersionTLS12,
 		Certificates: []tls.Certificate{kubelet},
 		ClientAuth:   tls.RequireAndVerifyClientCert,
-		ClientCAs:    certPool(kubelets),
+		ClientCAs:    kubelets.Pool(),
 	}
 	return nil
 }
@@ -115,7 +115,7 @@ func (c *ControlPlane) acceptOwnCertificates(ctx context.Context, dir string) (e
 		return err
 	}
 	transport := &http.Transport{TLSClientConfig: &tls.Config{
-		MinVersion: tls.VersionTLS12, RootCAs: certPool(c.authority), Certificates: []tls.Certificate{probe},
+		MinVersion: tls.VersionTLS12, RootCAs: c.authority.Pool(), Certificates: []tls.Certificate{probe},
 	}, DisableKeepAlives: true}
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, errors.New("kube-apiserver does not accept certificates of its own authority"))
 	defer cancel()

@@ -3,12 +3,12 @@ package controlplane
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -74,6 +74,7 @@ type ControlPlane struct {
 	names      []string // that kube-apiserver's certificate holds
 	kubeletTLS *tls.Config
 	manager    *controllerManager // nil without one
+	successor  *exec.Cmd          // of envtest's kube-apiserver, once it was restarted
 	logs       []io.Closer
 }
 
@@ -220,6 +221,7 @@ func (c *ControlPlane) Stop(ctx context.Context) error {
 	if c.manager != nil {
 		problems = append(problems, c.manager.stop())
 	}
+	c.stopSuccessor()
 	if c.env != nil {
 		if err := c.env.Stop(); err != nil {
 			// envtest has then killed kube-apiserver but not touched etcd.
@@ -250,11 +252,4 @@ func (c *ControlPlane) logFile(name string) (*os.File, error) {
 	}
 	c.logs = append(c.logs, file)
 	return file, nil
-}
-
-// certPool is a pool of one authority.
-func certPool(authority *pki.Authority) *x509.CertPool {
-	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(authority.PEM())
-	return pool
 }

@@ -1,6 +1,10 @@
 // Package git is the simulator's Git server: real smart HTTPS, by git's own
-// http-backend, over bare repositories below one directory, with a certificate
-// authority of its own.
+// http-backend with a certificate authority of its own, and SSH, over bare
+// repositories below one directory.
+//
+// A repository that nobody was given access to (Repository.Allow) can be read by
+// everybody over HTTPS and written only here. What goes wrong on demand: see Fault
+// and Repository.Protect.
 package git
 
 import (
@@ -12,11 +16,11 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/cgi"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/kubeopera/platform/sim/pki"
@@ -24,15 +28,21 @@ import (
 
 // Server serves the repositories below its directory.
 type Server struct {
-	dir  string
-	git  string
-	ca   *pki.Authority
-	url  string
-	http *http.Server
-	done chan error
+	dir     string
+	git     string
+	backend string // git's http-backend
+	ca      *pki.Authority
+	url     string
+	log     *slog.Logger
+	http    *http.Server
+	done    chan error
+	ssh     *sshServer
+
+	mu           sync.Mutex
+	repositories map[string]*Repository
 }
 
-// Start serves on a free port of 127.0.0.1 until Close. It needs the git binary.
+// Start serves on free ports of 127.0.0.1 until Close. It needs the git binary.
 func Start(ctx context.Context, dir string, log *slog.Logger) (*Server, error) {
 	git, err := exec.LookPath("git")
 	if err != nil {
@@ -62,18 +72,20 @@ func Start(ctx context.Context, dir string, log *slog.Logger) (*Server, error) {
 		return nil, fmt.Errorf("git server: %w", err)
 	}
 	s := &Server{
-		dir:  dir,
-		git:  git,
-		ca:   ca,
-		url:  "https://" + listener.Addr().String(),
-		done: make(chan error, 1),
+		dir:          dir,
+		git:          git,
+		backend:      backend,
+		ca:           ca,
+		url:          "https://" + listener.Addr().String(),
+		log:          log,
+		done:         make(chan error, 1),
+		repositories: map[string]*Repository{},
+	}
+	if s.ssh, err = s.startSSH(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("git server: %w", err), listener.Close())
 	}
 	s.http = &http.Server{
-		Handler: &cgi.Handler{
-			Path:   backend,
-			Env:    []string{"GIT_PROJECT_ROOT=" + dir, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_NOSYSTEM=1", "HOME=" + dir},
-			Logger: slogLogger(log),
-		},
+		Handler:           http.HandlerFunc(s.serveHTTP),
 		TLSConfig:         &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12},
 		ReadHeaderTimeout: 10 * time.Second,
 		ErrorLog:          slogLogger(log),
@@ -85,13 +97,22 @@ func Start(ctx context.Context, dir string, log *slog.Logger) (*Server, error) {
 // CA is the certificate (PEM) that clients must trust.
 func (s *Server) CA() []byte { return s.ca.PEM() }
 
-// Close stops the server; requests that are under way are cut.
+// Close stops the server; what is under way is cut.
 func (s *Server) Close() error {
-	err := s.http.Close()
+	err := errors.Join(s.http.Close(), s.ssh.close())
 	if served := <-s.done; !errors.Is(served, http.ErrServerClosed) {
 		return errors.Join(err, served)
 	}
 	return err
+}
+
+// repository finds a repository by the path that a client asks for.
+func (s *Server) repository(path string) (*Repository, bool) {
+	name := strings.TrimSuffix(strings.Trim(path, "/"), ".git")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, ok := s.repositories[name]
+	return r, ok
 }
 
 func slogLogger(l *slog.Logger) *log.Logger {

@@ -20,8 +20,8 @@ import (
 	"github.com/kubeopera/platform/sim/aws/account"
 	"github.com/kubeopera/platform/sim/aws/keyring"
 	"github.com/kubeopera/platform/sim/machine/guest"
-	"github.com/kubeopera/platform/sim/machine/network"
 	"github.com/kubeopera/platform/sim/machine/systemd"
+	"github.com/kubeopera/platform/sim/network"
 	"github.com/kubeopera/platform/sim/sandbox"
 )
 

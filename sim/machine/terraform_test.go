@@ -197,6 +197,17 @@ func TestTerraformAndUserDataMakeACluster(t *testing.T) {
 	e.untilBootstrapped(t, 1, 5*time.Minute)
 	client := e.kubernetes(t, e.must(t, "output", "-raw", "api_endpoint_public"))
 	untilNodes(t, client, 3)
+
+	// A destroy finds the cluster's volumes by their tag.
+	driver, err := client.AppsV1().Deployments("kube-system").Get(t.Context(), "ebs-csi-controller", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if args := driver.Spec.Template.Spec.Containers[0].Args; !slices.Contains(args, "--k8s-tag-cluster-id=acme-prod") {
+		t.Errorf("arguments of the storage driver: %q", args)
+	}
+	// Exit code 2 would be a change: of what the nodes have written meanwhile, say.
+	e.must(t, "plan", "-detailed-exitcode")
 }
 
 // TestAHighlyAvailableClusterSurvives takes minutes, of which most are Terraform's.

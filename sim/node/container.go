@@ -45,6 +45,7 @@ type container struct {
 	pulled     bool
 	process    *sandbox.Process
 	outOfMem   bool
+	ready      bool // while it runs
 	log        *logFile // of the current run, nil before the first
 	previous   *logFile // of the run before
 }
@@ -197,7 +198,7 @@ func (c *container) runOnce(ctx context.Context, plan sandbox.Container) int {
 	c.worker.mu.Lock()
 	c.previous, c.log = c.log, log
 	c.worker.mu.Unlock()
-	process, drained, err := startLogged(plan, log)
+	process, drained, err := c.worker.startLogged(plan, log)
 	if err != nil {
 		c.worker.event(corev1.EventTypeWarning, "Failed", "Error: "+err.Error())
 		return c.end(begun, corev1.ContainerStateTerminated{ExitCode: startErrorCode, Reason: "StartError", Message: err.Error()})
@@ -207,10 +208,13 @@ func (c *container) runOnce(ctx context.Context, plan sandbox.Container) int {
 	c.worker.mu.Lock()
 	c.process, c.terminated, c.outOfMem = process, nil, false
 	c.running = &corev1.ContainerStateRunning{StartedAt: metav1.Now()}
+	c.ready = !c.probed()
 	c.worker.mu.Unlock()
 	c.worker.touch()
+	stopProbes := c.startProbes(ctx)
 
 	exit, err := c.await(ctx, process)
+	stopProbes()
 	<-drained                                                                                 // the log is whole before the end is seen
 	state := corev1.ContainerStateTerminated{ExitCode: int32(exit.Code), Reason: "Completed"} //nolint:gosec // at most 255
 	c.worker.mu.Lock()
@@ -231,7 +235,7 @@ func (c *container) runOnce(ctx context.Context, plan sandbox.Container) int {
 
 // startLogged starts a container whose output goes to a log. The channel closes
 // when all output has been written.
-func startLogged(plan sandbox.Container, log *logFile) (*sandbox.Process, <-chan struct{}, error) {
+func (w *worker) startLogged(plan sandbox.Container, log *logFile) (*sandbox.Process, <-chan struct{}, error) {
 	stdoutRead, stdout, err := os.Pipe()
 	if err != nil {
 		return nil, nil, err
@@ -240,7 +244,7 @@ func startLogged(plan sandbox.Container, log *logFile) (*sandbox.Process, <-chan
 	if err != nil {
 		return nil, nil, errors.Join(err, stdoutRead.Close(), stdout.Close())
 	}
-	process, err := plan.Start(stdout, stderr)
+	process, err := w.start(plan, stdout, stderr)
 	closed := errors.Join(stdout.Close(), stderr.Close())
 	if err != nil {
 		return nil, nil, errors.Join(err, stdoutRead.Close(), stderrRead.Close())

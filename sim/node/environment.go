@@ -196,7 +196,9 @@ func (w *worker) field(path string) (string, error) {
 		return w.node.config.Name, nil
 	case "spec.serviceAccountName":
 		return w.pod.Spec.ServiceAccountName, nil
-	case "status.podIP", "status.podIPs", "status.hostIP", "status.hostIPs":
+	case "status.podIP", "status.podIPs":
+		return w.ip, nil
+	case "status.hostIP", "status.hostIPs":
 		return address, nil
 	default:
 		return "", fmt.Errorf("unsupported fieldPath: %s", path)

@@ -13,13 +13,14 @@ import (
 	"time"
 )
 
-// serve answers kube-apiserver as a kubelet does, as far as logs go, until ctx
-// ends.
+// serve answers kube-apiserver as a kubelet does, as far as logs and forwarded
+// ports go, until ctx ends.
 func (n *Node) serve(ctx context.Context, listener net.Listener) error {
 	routes := http.NewServeMux()
 	routes.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok")) })
 	routes.HandleFunc("GET /containerLogs/{namespace}/{pod}/{container}", n.serveLogs)
-	for _, path := range []string{"/exec/", "/attach/", "/portForward/", "/run/"} {
+	routes.HandleFunc("/portForward/{namespace}/{pod}", n.serveForward)
+	for _, path := range []string{"/exec/", "/attach/", "/run/"} {
 		routes.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
 			refuse(w, http.StatusNotImplemented, "the simulator's node does not do that")
 		})
@@ -29,6 +30,12 @@ func (n *Node) serve(ctx context.Context, listener net.Listener) error {
 		ReadHeaderTimeout: 10 * time.Second,
 		// A log that is followed ends with the node.
 		BaseContext: func(net.Listener) context.Context { return ctx },
+		// Nor does a connection that a forwarded port has taken over outlive it.
+		ConnState: func(connection net.Conn, state http.ConnState) {
+			if state == http.StateHijacked {
+				context.AfterFunc(ctx, func() { _ = connection.Close() })
+			}
+		},
 	}
 	stopped := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {

@@ -24,10 +24,11 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
 
+	"github.com/kubeopera/platform/sim/podnetwork"
 	"github.com/kubeopera/platform/sim/sandbox"
 )
 
-// address is the node's, and that of every pod.
+// address is the node's, and that of every pod where there is no pod network.
 const address = "127.0.0.1"
 
 // ErrNotFound says that the node has no such pod or container.
@@ -44,6 +45,9 @@ type Config struct {
 	// Dir is for volumes and logs. Secrets, ConfigMaps and tokens are kept in
 	// memory only. It is made if need be.
 	Dir string
+	// Network gives pods addresses of their own; nil: they have this machine's. The
+	// API server must know of it (podnetwork.Network.Egress).
+	Network *podnetwork.Network
 	// Images are those that can be pulled, by the exact name that pods use.
 	Images map[string]Image
 	// Capacity is what pods may request in sum; large if nil, since nothing

@@ -146,7 +146,7 @@ func (w *worker) hostname() string {
 // etcFiles are what a kubelet, a runtime and about every image provide.
 func (w *worker) etcFiles() map[string]string {
 	var hosts strings.Builder
-	hosts.WriteString("127.0.0.1 localhost\n::1 localhost\n" + address + " " + w.hostname() + "\n")
+	hosts.WriteString("127.0.0.1 localhost\n::1 localhost\n" + w.ip + " " + w.hostname() + "\n")
 	for _, alias := range w.pod.Spec.HostAliases {
 		hosts.WriteString(alias.IP + " " + strings.Join(alias.Hostnames, " ") + "\n")
 	}

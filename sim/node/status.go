@@ -80,10 +80,11 @@ func (w *worker) status(before []corev1.PodCondition) corev1.PodStatus {
 		Phase:     w.phase(),
 		HostIP:    address,
 		HostIPs:   []corev1.HostIP{{IP: address}},
-		PodIP:     address,
-		PodIPs:    []corev1.PodIP{{IP: address}},
 		StartTime: &w.started,
 		QOSClass:  w.latest.Status.QOSClass,
+	}
+	if w.ip != "" {
+		status.PodIP, status.PodIPs = w.ip, []corev1.PodIP{{IP: w.ip}}
 	}
 	if w.verdict != nil && final(status.Phase) {
 		status.Reason, status.Message = w.verdict.reason, w.verdict.message
@@ -102,10 +103,11 @@ func (w *worker) status(before []corev1.PodCondition) corev1.PodStatus {
 				Message: "The container could not be located when the pod was terminated",
 			}
 		}
-		if c.running == nil {
+		ready := c.running != nil && c.ready
+		if !ready {
 			unready = append(unready, c.spec.Name)
 		}
-		status.ContainerStatuses = append(status.ContainerStatuses, c.status(c.running != nil))
+		status.ContainerStatuses = append(status.ContainerStatuses, c.status(ready))
 	}
 	status.Conditions = w.conditions(status.Phase, initialized, unready, before)
 	return status

@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kubeopera/platform/sim/podnetwork"
 )
 
 // worker runs one pod from its binding until its object is gone.
@@ -29,7 +31,9 @@ type worker struct {
 	mu          sync.Mutex
 	latest      *corev1.Pod // as last seen
 	started     metav1.Time
-	volumes     bool // all volumes are there
+	network     *podnetwork.Pod // nil: this machine's, or there is none yet
+	ip          string          // empty until the pod has a network
+	volumes     bool            // all volumes are there
 	ending      bool // terminate is closed
 	killAt      time.Time
 	killTimer   *time.Timer
@@ -79,6 +83,7 @@ func (w *worker) run(ctx context.Context) {
 	}
 
 	w.runContainers(ctx)
+	w.leave(ctx)
 	w.mu.Lock()
 	w.allEnded = true
 	if w.killTimer != nil {
@@ -102,7 +107,7 @@ func (w *worker) run(ctx context.Context) {
 
 // runContainers returns when no container runs any more.
 func (w *worker) runContainers(ctx context.Context) {
-	if !w.makeVolumes(ctx) {
+	if !w.join(ctx) || !w.makeVolumes(ctx) {
 		return
 	}
 	for _, c := range w.init {

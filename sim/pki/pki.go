@@ -64,6 +64,13 @@ func (a *Authority) PEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw})
 }
 
+// Pool is a pool of the authority alone.
+func (a *Authority) Pool() *x509.CertPool {
+	pool := x509.NewCertPool()
+	pool.AddCert(a.cert)
+	return pool
+}
+
 // KeyPEM is the authority's key.
 func (a *Authority) KeyPEM() ([]byte, error) {
 	der, err := x509.MarshalECPrivateKey(a.key)

@@ -189,6 +189,17 @@ resources:
   - base
   - class.yaml
 patches:
+  # The tag by which a destroy finds the cluster's volumes.
+  - target:
+      kind: Deployment
+      name: ebs-csi-controller
+    patch: |
+      - op: test
+        path: /spec/template/spec/containers/0/name
+        value: ebs-plugin
+      - op: add
+        path: /spec/template/spec/containers/0/args/-
+        value: --k8s-tag-cluster-id=$KUBEOPERA_CLUSTER_NAME
   - patch: |
       apiVersion: apps/v1
       kind: Deployment

@@ -85,15 +85,14 @@ cluster_is_ready() {
 # is gone claims a name made of that one's id. True if it is us; false as soon as
 # the cluster exists.
 claim_init() {
-  local name=init_claims/first owner deadline
+  local name=init_claims/first owner since deadline
   deadline=$(($(now) + WAIT_SECONDS))
   while :; do
     if claim "$name"; then
       return 0
     fi
-    owner=$(parameter "$name")
-    owner=${owner%%:*}
-    if instance_gone "$owner"; then
+    IFS=: read -r owner _ since <<<"$(parameter "$name")"
+    if [[ -n $owner ]] && instance_gone "$owner" "$since"; then
       log "$owner, which was to make the cluster, is gone"
       name=init_claims/after-$owner
       continue
@@ -137,13 +136,13 @@ init_cluster() {
     openssl rand -hex 32 | tr -d '\n' >"$STATE_DIR/certificate-key"
     kubeadm_init_config "$(cat "$STATE_DIR/certificate-key")" >"$RUN_DIR/init.yaml"
     run kubeadm init --config "$RUN_DIR/init.yaml" --upload-certs --skip-token-print --skip-certificate-key-print
-    now >"$STATE_DIR/certificates-uploaded"
   else
     kubeadm_init_config >"$RUN_DIR/init.yaml"
     run kubeadm init --config "$RUN_DIR/init.yaml" --skip-token-print
   fi
-  rm -f "$RUN_DIR/init.yaml"
   touch "$STATE_DIR/initialized" "$STATE_DIR/joined"
+  rm -f "$RUN_DIR/init.yaml"
+  now >"$STATE_DIR/certificates-uploaded"
 }
 
 # --- publishing ----------------------------------------------------------------
@@ -212,7 +211,7 @@ publish() {
 # --- whose turn it is to join --------------------------------------------------
 
 # slot_field is a field of STATE:<instance>:<epoch>[:<reason>].
-slot_field() { cut -d: -f"$2" <<<"$(parameter "control_plane_joined/$1")"; }
+slot_field() { cut -s -d: -f"$2" <<<"$(parameter "control_plane_joined/$1")"; }
 
 # slot_blocks says whether the control plane before us may still be joining.
 slot_blocks() {
@@ -220,22 +219,62 @@ slot_blocks() {
   state=$(slot_field "$1" 1) id=$(slot_field "$1" 2) since=$(slot_field "$1" 3)
   case $state in
     JOINED | FAILED) return 1 ;;
-    JOINING) (($(now) - since <= LEASE_SECONDS)) && ! instance_gone "$id" ;;
+    JOINING) (($(now) - since <= LEASE_SECONDS)) && ! instance_gone "$id" "$since" ;;
     *) (($(now) - WAITING_SINCE <= LEASE_SECONDS)) ;;
   esac
 }
 
-# turn_is_over says whether the owner of a turn has no use for it any more.
-turn_is_over() {
-  local id=${1%%:*} slot since
-  slot=$(cut -d: -f2 <<<"$1") since=$(cut -d: -f3 <<<"$1")
-  if [[ $(slot_field "$slot" 2) == "$id" ]]; then
-    case $(slot_field "$slot" 1) in
-      JOINED | FAILED) return 0 ;;
-      JOINING) since=$(slot_field "$slot" 3) ;;
-    esac
+# fail_slot tells those who wait for us that we have given up; unless our place has
+# been taken by another machine since we began.
+fail_slot() {
+  local error=$ERROR id since
+  read_parameters "control_plane_joined/$INDEX" || return 1
+  id=$(slot_field "$INDEX" 2) since=$(slot_field "$INDEX" 3)
+  if [[ $id != "$INSTANCE_ID" ]] && ((${since:-0} > $(cat "$STATE_DIR/begun"))); then
+    return 0
   fi
-  (($(now) - since > LEASE_SECONDS)) || instance_gone "$id"
+  printf 'FAILED:%s:%s:%s' "$INSTANCE_ID" "$(now)" "$(one_line <<<"$PHASE: $error")" |
+    write_parameter "control_plane_joined/$INDEX"
+}
+
+# turn_since is when the owner of a turn last said that it is joining.
+turn_since() {
+  local id slot since
+  IFS=: read -r id slot since <<<"$1"
+  if [[ $(slot_field "$slot" 1) == JOINING && $(slot_field "$slot" 2) == "$id" ]] && (($(slot_field "$slot" 3) > since)); then
+    since=$(slot_field "$slot" 3)
+  fi
+  printf '%s' "$since"
+}
+
+# turn_is_over says whether the owner of a turn has no use for it any more. What it
+# said before it took the turn is of an earlier one.
+turn_is_over() {
+  local id slot since state
+  IFS=: read -r id slot since <<<"$1"
+  state=$(slot_field "$slot" 1)
+  if [[ $(slot_field "$slot" 2) == "$id" && $state == @(JOINED|FAILED) ]] && (($(slot_field "$slot" 3) >= since)); then
+    return 0
+  fi
+  since=$(turn_since "$1")
+  (($(now) - since > LEASE_SECONDS)) || instance_gone "$id" "$since"
+}
+
+# turn_is_held says whether we may rely on our turn: the others' clocks and requests
+# have a quarter of the lease. TURN_SINCE is when we last said that we are joining.
+turn_is_held() { (($(now) - TURN_SINCE <= LEASE_SECONDS * 3 / 4)); }
+
+# hold_turn says again that we are joining: it begins the lease anew. It fails if the
+# others may have found that the lease was over before they could read that.
+hold_turn() {
+  local time
+  time=$(now)
+  printf 'JOINING:%s:%s' "$INSTANCE_ID" "$time" | write_parameter "control_plane_joined/$INDEX"
+  if ! turn_is_held; then
+    ERROR="the turn to join was over before the join"
+    return 1
+  fi
+  TURN_SINCE=$time
 }
 
 # take_turn returns when it is this node's turn to join. Control planes come in the
@@ -278,14 +317,17 @@ take_turn() {
       read_parameters "join_turns/$last"
       owner=$(parameter "join_turns/$last")
     fi
-    if [[ ${owner%%:*} == "$INSTANCE_ID" ]] && ! turn_is_over "$owner"; then
-      break
-    fi
     if [[ -n $owner ]] && ! turn_is_over "$owner"; then
-      wait_note "waiting for control-plane-$(cut -d: -f2 <<<"$owner"), which is joining"
-      pause
-      continue
+      TURN_SINCE=$(turn_since "$owner")
+      if [[ ${owner%%:*} != "$INSTANCE_ID" ]]; then
+        wait_note "waiting for control-plane-$(cut -d: -f2 <<<"$owner"), which is joining"
+        pause
+        continue
+      elif turn_is_held; then
+        break
+      fi
     fi
+    TURN_SINCE=$(now)
     if claim "join_turns/$((last + 1))"; then
       last=$((last + 1))
       break
@@ -295,21 +337,29 @@ take_turn() {
 }
 
 # remove_lost_members takes out of etcd and of the cluster what belongs to machines
-# that are gone, and members of attempts that failed: nobody else is joining now. A
-# dead member would make the next join fail.
+# that are gone or will be, to the machine whose place we have taken, and to attempts
+# that failed, ours too: nobody else is joining now. A dead member would make the next
+# join fail.
 remove_lost_members() {
-  local id ip member status name peer learner provider
+  local id ip member status name peer learner provider launched newer
   phase "clean up" "members and nodes of machines that are gone"
-  aws ec2 describe-instances --output text --query 'Reservations[].Instances[].[InstanceId,PrivateIpAddress]' \
+  aws ec2 describe-instances --output text \
+    --query "Reservations[].Instances[].[InstanceId,PrivateIpAddress,LaunchTime,Tags[?Key=='kubeopera.io/node']|[0].Value]" \
     --filters "Name=tag:kubernetes.io/cluster/$KUBEOPERA_CLUSTER_NAME,Values=owned" \
     'Name=tag:kubeopera.io/node,Values=control-plane-*' \
-    'Name=instance-state-name,Values=pending,running,stopping,stopped,shutting-down' >"$RUN_DIR/machines" 2>"$RUN_DIR/output" ||
+    'Name=instance-state-name,Values=pending,running,stopping,stopped' >"$RUN_DIR/all" 2>"$RUN_DIR/output" ||
     { ERROR="list machines: $(say "$RUN_DIR/output")" && return 1; }
   # A list without ourselves is wrong, and would have us remove everything.
-  if ! grep -q "^$INSTANCE_ID"$'\t' "$RUN_DIR/machines"; then
+  launched=$(awk -F'\t' -v id="$INSTANCE_ID" '$1 == id { print $3 }' "$RUN_DIR/all")
+  if [[ -z $launched ]]; then
     ERROR="the list of machines does not have this one"
     return 1
   fi
+  newer=$(awk -F'\t' -v node="$NODE" -v time="$launched" '$4 == node && $3 > time { print $1; exit }' "$RUN_DIR/all")
+  if [[ -n $newer ]]; then
+    die "$newer has taken the place of this machine"
+  fi
+  awk -F'\t' -v node="$NODE" -v id="$INSTANCE_ID" '$4 != node || $1 == id' "$RUN_DIR/all" >"$RUN_DIR/machines"
   etcdctl_in_cluster member list -w simple >"$RUN_DIR/members"
   while IFS=, read -r member status name peer _ learner; do
     status=${status# } name=${name# } peer=${peer# } learner=${learner# }
@@ -358,20 +408,24 @@ join_control_plane() {
   if [[ ! -e $STATE_DIR/joined ]]; then
     phase "wait for turn"
     take_turn
-    printf 'JOINING:%s:%s' "$INSTANCE_ID" "$(now)" | write_parameter "control_plane_joined/$INDEX"
+    hold_turn
     read_parameters admin_kubeconfig
     base64 -d "$RUN_DIR/parameters/admin_kubeconfig" >"$RUN_DIR/admin.conf"
     until_ready "the load balancer" endpoint_is_ready
-    clean_node
+    hold_turn
+    # In this order: data that is wiped while its member stays is a vote that etcd
+    # lacks for ever.
     remove_lost_members
+    clean_node
     phase "kubeadm join"
     # They expire; another control plane uploads them again when it sees us JOINING.
     until_ready "the shared certificates" certificates_are_there
     read_join k8s_certificate_key
+    hold_turn
     kubeadm_join_config "$(parameter k8s_api_endpoint)" "$(parameter join_token)" "$(parameter ca_cert_hash)" \
       "$(parameter k8s_certificate_key)" >"$RUN_DIR/join.yaml"
     # Ended before others may think that we are gone.
-    run timeout $((LEASE_SECONDS * 3 / 4)) kubeadm join --config "$RUN_DIR/join.yaml"
+    run timeout $((TURN_SINCE + LEASE_SECONDS * 3 / 4 - $(now))) kubeadm join --config "$RUN_DIR/join.yaml"
     rm -f "$RUN_DIR/join.yaml" "$RUN_DIR/admin.conf"
     touch "$STATE_DIR/joined"
   else

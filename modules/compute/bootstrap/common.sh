@@ -120,17 +120,14 @@ has_addon() { [[ " $ADDONS " == *" $1 "* ]]; }
 
 # --- instance metadata ---------------------------------------------------------
 
-imds() {
-  local token
-  token=$(curl -sS -f --noproxy '*' --connect-timeout 2 --max-time 5 --retry 8 --retry-connrefused -X PUT \
-    -H 'X-aws-ec2-metadata-token-ttl-seconds: 300' "$IMDS/latest/api/token")
-  # The header is read from a file: arguments are visible to all.
-  curl -sS -f --noproxy '*' --connect-timeout 2 --max-time 5 --retry 8 --retry-connrefused \
-    -H @<(printf 'X-aws-ec2-metadata-token: %s' "$token") "$IMDS/latest/meta-data/$1"
-}
+imds_curl() { curl -sS -f --noproxy '*' --connect-timeout 2 --max-time 5 --retry 8 --retry-connrefused "$@"; }
+
+# The token's header is read from a file: arguments are visible to all.
+imds() { imds_curl -H @<(printf 'X-aws-ec2-metadata-token: %s' "$IMDS_TOKEN") "$IMDS/latest/meta-data/$1"; }
 
 # identify finds out which machine this is.
 identify() {
+  IMDS_TOKEN=$(imds_curl -X PUT -H 'X-aws-ec2-metadata-token-ttl-seconds: 300' "$IMDS/latest/api/token")
   INSTANCE_ID=$(imds instance-id)
   NODE_IP=$(imds local-ipv4)
   ZONE=$(imds placement/availability-zone)
@@ -147,15 +144,18 @@ identify() {
   export AWS_REGION AWS_DEFAULT_REGION=$AWS_REGION AWS_EC2_METADATA_SERVICE_ENDPOINT=$IMDS
 }
 
-# instance_gone says whether an instance can never come back.
+# instance_gone says whether an instance, which was there at a time, can never come
+# back. EC2 forgets one that is gone after an hour, and may need minutes to find one
+# that is new.
+#   instance_gone <id> <epoch>
 instance_gone() {
   local state
   if ! state=$(aws ec2 describe-instances --instance-ids "$1" \
     --query 'Reservations[].Instances[].State.Name' --output text 2>"$RUN_DIR/describe"); then
-    grep -q 'InvalidInstanceID' "$RUN_DIR/describe"
+    grep -q 'InvalidInstanceID.NotFound' "$RUN_DIR/describe" && (($(now) - $2 > LEASE_SECONDS))
     return
   fi
-  [[ $state == terminated || -z $state ]]
+  [[ $state == terminated ]]
 }
 
 # --- parameters ----------------------------------------------------------------
@@ -217,15 +217,20 @@ claim() {
 
 # --- status --------------------------------------------------------------------
 
-# report publishes where the node is. A status that cannot be written must not
-# stop the node.
-report() {
+# write_status publishes where the node is.
+write_status() {
   local text
   text=$(one_line <<<"$2")
   log "$1 $PHASE: $text"
-  if ! printf '%s|%s|%s|%s|%s' "$1" "$PHASE" "$INSTANCE_ID" "$(now)" "${text//|/ }" |
-    put_parameter "bootstrap_status/$NODE" --overwrite; then
-    log "status not written: $(say "$RUN_DIR/put")"
+  printf '%s|%s|%s|%s|%s' "$1" "$PHASE" "$INSTANCE_ID" "$(now)" "${text//|/ }" | write_parameter "bootstrap_status/$NODE"
+}
+
+# report is write_status for what is only of interest: it must not stop the node.
+report() {
+  local error=$ERROR
+  if ! write_status "$@"; then
+    log "$ERROR"
+    ERROR=$error
   fi
 }
 
@@ -278,11 +283,8 @@ finish() {
     report RUNNING "attempt $attempts failed: $ERROR"
     exit 1
   fi
-  if [[ $ROLE == control-plane ]]; then
-    printf 'FAILED:%s:%s:%s' "$INSTANCE_ID" "$(now)" "$(one_line <<<"$PHASE: $ERROR")" |
-      put_parameter "control_plane_joined/$INDEX" --overwrite || log "slot not written"
-  fi
-  report FAILED "$ERROR"
+  # A failure that nobody can read would be waited for in vain: once more, then.
+  write_status FAILED "$ERROR" && { [[ $ROLE == worker ]] || fail_slot; } || exit 1
   exit 3
 }
 
@@ -296,11 +298,12 @@ begin() {
   fi
   # A reboot is somebody's wish to try again.
   local boot
-  boot=$(cat /proc/sys/kernel/random/boot_id)
+  boot=$(cat "$ROOT/proc/sys/kernel/random/boot_id")
   if [[ $(cat "$STATE_DIR/boot" 2>/dev/null || true) != "$boot" ]]; then
     printf '%s' "$boot" >"$STATE_DIR/boot"
     rm -f "$STATE_DIR/attempts"
   fi
+  [[ -e $STATE_DIR/begun ]] || now >"$STATE_DIR/begun"
   trap 'LINE=${BASH_SOURCE[0]##*/}:$LINENO' ERR
   trap 'finish $?' EXIT
   identify
@@ -312,7 +315,7 @@ begin() {
 # complete marks the node as finished, for good: the unit does not start again.
 complete() {
   PHASE="done"
+  write_status DONE "$1"
   touch "$STATE_DIR/bootstrapped"
   rm -f "$STATE_DIR/attempts"
-  report DONE "$1"
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Renews what expires, on every control plane, by the timer kubeopera-refresh:
 # the node's own certificates; and, on the first control plane by name that is
-# ready, the join token, the shared certificates while somebody waits for them,
+# ready and has joined, the join token, the shared certificates while somebody waits for them,
 # and the published kubeconfig.
 
 set -euo pipefail
@@ -36,18 +36,39 @@ renew_certificates() {
   until_ready "this node's API server" local_api_is_ready
 }
 
+# is_leader reads the slots: a node can be ready long before it is through with its
+# bootstrap, after which it runs this.
 is_leader() {
-  local first
-  first=$(kubectl_local get nodes -l node-role.kubernetes.io/control-plane \
-    -o 'jsonpath={range .items[*]}{.metadata.name}{"\t"}{.status.conditions[?(@.type=="Ready")].status}{"\n"}{end}' |
-    awk -F'\t' '$2 == "True" { print $1 }' | sort | sed -n 1p)
+  local names name joined=' ' ready provider first=
+  mapfile -t names < <(slot_names)
+  read_parameters k8s_certificate_key join_token "${names[@]}"
+  for name in "${names[@]}"; do
+    if [[ $(parameter "$name") == JOINED:* ]]; then
+      joined+="$(parameter "$name" | cut -d: -f2) "
+    fi
+  done
+  kubectl_local get nodes -l node-role.kubernetes.io/control-plane \
+    -o 'jsonpath={range .items[*]}{.metadata.name}{"\t"}{.status.conditions[?(@.type=="Ready")].status}{"\t"}{.spec.providerID}{"\n"}{end}' |
+    sort >"$RUN_DIR/nodes"
+  while IFS=$'\t' read -r name ready provider; do
+    if [[ $ready == True && $joined == *" ${provider##*/} "* ]]; then
+      first=$name
+      break
+    fi
+  done <"$RUN_DIR/nodes"
   [[ $first == "$NODE_NAME" ]]
 }
 
+token_is_there() {
+  local id
+  id=$(parameter join_token)
+  kubectl_local -n kube-system get secret "bootstrap-token-${id%%.*}" >"$RUN_DIR/output" 2>&1
+}
+
 # A token lives a day and is renewed every six hours: who has read one just before
-# has eighteen left.
+# has eighteen left. It is also renewed when somebody has deleted it.
 renew_token() {
-  if older token-published 21600; then
+  if older token-published 21600 || ! token_is_there; then
     PHASE="renew token"
     publish_token
   fi
@@ -61,7 +82,6 @@ upload_certificates() {
     return
   fi
   mapfile -t names < <(slot_names)
-  read_parameters k8s_certificate_key "${names[@]}"
   for name in "${names[@]}"; do
     if [[ $(parameter "$name") != JOINED:* ]]; then
       waiting=$name

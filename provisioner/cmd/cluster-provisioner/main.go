@@ -6,8 +6,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -15,9 +13,9 @@ import (
 	"os/signal"
 	"syscall"
 
-	"k8s.io/klog/v2"
-
 	"github.com/kubeopera/platform/provisioner/internal/config"
+	"github.com/kubeopera/platform/provisioner/internal/service"
+	"github.com/kubeopera/platform/shared/runserver"
 )
 
 // version is set by the linker: -X main.version=...
@@ -33,43 +31,16 @@ func main() {
 	}
 }
 
-// run is the program with its surroundings as parameters. It returns once
-// everything has stopped.
 func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
-	flags := flag.NewFlagSet("cluster-provisioner", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // the error says it
-	showVersion := flags.Bool("version", false, "print the version and exit")
-	switch err := flags.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		return help(stdout)
-	case err != nil:
-		return fmt.Errorf("%w (see --help)", err)
-	case flags.NArg() > 0:
-		return errors.New("it takes no arguments (see --help)")
-	case *showVersion:
-		_, err := fmt.Fprintln(stdout, version)
-		return err
-	}
-	cfg, err := config.Read(getenv)
-	if err != nil {
-		return err
-	}
-	log := slog.New(slog.NewJSONHandler(stderr, &slog.HandlerOptions{Level: cfg.LogLevel}))
-	klog.SetSlogLogger(log.With("component", "client-go"))
-	log.InfoContext(ctx, "starting", "version", version, "config", cfg)
-	return serve(ctx, cfg, log)
-}
-
-func help(w io.Writer) error {
-	if _, err := fmt.Fprint(w, `cluster-provisioner provisions Kubernetes clusters: one run of Terraform in a
+	return runserver.Program[config.Config]{
+		Name: "cluster-provisioner", Version: version,
+		About: `cluster-provisioner provisions Kubernetes clusters: one run of Terraform in a
 Kubernetes Job for every request to its HTTP API (/docs describes it).
-
-Usage: cluster-provisioner [--help | --version]
-
-It is configured by environment variables:
-
-`); err != nil {
-		return err
-	}
-	return config.WriteHelp(w)
+`,
+		Settings: config.Settings(),
+		LogLevel: func(c config.Config) slog.Level { return c.LogLevel },
+		Run: func(ctx context.Context, cfg config.Config, log *slog.Logger) error {
+			return service.Run(ctx, cfg, service.Options{Version: version, Log: log})
+		},
+	}.Main(ctx, args, getenv, stdout, stderr)
 }

@@ -1,24 +1,18 @@
 package main
 
 import (
-	"bufio"
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
@@ -26,6 +20,7 @@ import (
 	"github.com/kubeopera/platform/shared/client"
 	"github.com/kubeopera/platform/shared/cloudcred"
 	"github.com/kubeopera/platform/shared/runcontract"
+	"github.com/kubeopera/platform/shared/runserver/runservertest"
 	"github.com/kubeopera/platform/sim/authservice"
 	"github.com/kubeopera/platform/sim/controlplane"
 	"github.com/kubeopera/platform/sim/controlplane/controlplanetest"
@@ -60,25 +55,28 @@ func TestServe(t *testing.T) {
 	env := map[string]string{
 		"LISTEN_ADDRESS":            "127.0.0.1:0",
 		"DATABASE_URL":              "sqlite://" + filepath.Join(dir, "runs.db"),
-		"API_KEYS_FILE":             write(t, dir, "keys", "tester:"+hex.EncodeToString(digest[:])),
+		"API_KEYS_FILE":             runservertest.File(t, "keys", "tester:"+hex.EncodeToString(digest[:])),
 		"AUTH_SERVICE_URL":          authServer.URL,
-		"AUTH_SERVICE_API_KEY_FILE": write(t, dir, "auth-key", "auth-key"),
-		"KUBECONFIG":                write(t, dir, "kubeconfig", string(kubeconfig)),
+		"AUTH_SERVICE_API_KEY_FILE": runservertest.File(t, "auth-key", "auth-key"),
+		"KUBECONFIG":                runservertest.File(t, "kubeconfig", string(kubeconfig)),
 		"MODULES_REPOSITORY_URL":    "https://git.example.com/gitops-iac.git",
 		"MODULES_REPOSITORY_REF":    "v1.2.3",
 		"API_ALLOWED_CIDRS":         "203.0.113.0/24",
 		"LOG_LEVEL":                 "debug",
 	}
-	service := start(t, env)
-	c, err := client.NewProvisioner(client.Config{BaseURL: "http://" + service.address, APIKey: "caller-key"})
+	service := runservertest.Start(t, run, env)
+	c, err := client.NewProvisioner(client.Config{BaseURL: service.URL, APIKey: "caller-key"})
 	if err != nil {
 		t.Fatal(err)
 	}
 
 	for _, path := range []string{"/health", "/ready", "/openapi.json", "/metrics"} {
-		if status, body := get(t, "http://"+service.address+path); status != http.StatusOK {
+		if status, body := service.Get(t, path); status != http.StatusOK {
 			t.Errorf("%s: status %d: %s", path, status, body)
 		}
+	}
+	if _, body := service.Get(t, "/ready"); !strings.Contains(body, `"schema_version":"2"`) {
+		t.Errorf("/ready does not show the schema: %s", body)
 	}
 	run, err := c.StartProvision(t.Context(), api.ProvisionRequest{
 		Name: "acme-prod", Topology: api.TopologyEKS, Region: "eu-west-1", CredentialID: credentialID, KubernetesVersion: "1.35",
@@ -89,7 +87,7 @@ func TestServe(t *testing.T) {
 	if run.Status != api.StatusQueued || run.RequestedBy != "tester" {
 		t.Errorf("new run %+v", run)
 	}
-	job := waitForJob(t, admin, runcontract.JobName(runcontract.KindProvision, run.ID))
+	job := runservertest.WaitForJob(t, admin, namespace, runcontract.JobName(runcontract.KindProvision, run.ID))
 	configMap, err := admin.CoreV1().ConfigMaps(namespace).Get(t.Context(), job.Name, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -111,7 +109,11 @@ func TestServe(t *testing.T) {
 		t.Errorf("second run of the environment: %v", err)
 	}
 
-	log := service.stop(t)
+	if _, body := service.Get(t, "/metrics"); !strings.Contains(body, `status="running"`) {
+		t.Errorf("/metrics does not show the runs:\n%s", body)
+	}
+
+	log := service.Stop(t)
 	database, err := os.ReadFile(filepath.Join(dir, "runs.db"))
 	if err != nil {
 		t.Fatal(err)
@@ -126,112 +128,9 @@ func TestServe(t *testing.T) {
 	}
 }
 
-type running struct {
-	address string
-	cancel  context.CancelFunc
-	ended   chan error
-	logged  chan string // the whole log, once it has ended
-}
-
-// start runs the program until stop, and returns once it listens.
-func start(tb testing.TB, env map[string]string) *running {
-	tb.Helper()
-	ctx, cancel := context.WithCancel(context.WithoutCancel(tb.Context()))
-	reader, writer := io.Pipe()
-	r := &running{cancel: cancel, ended: make(chan error, 1), logged: make(chan string, 1)}
-	go func() {
-		err := run(ctx, nil, func(name string) string { return env[name] }, io.Discard, writer)
-		_ = writer.Close() // the reader sees the end
-		r.ended <- err
-	}()
-	address := make(chan string, 1)
-	go func() {
-		var all strings.Builder
-		for lines := bufio.NewScanner(reader); lines.Scan(); {
-			all.WriteString(lines.Text() + "\n")
-			var entry struct{ Msg, Address string }
-			if json.Unmarshal(lines.Bytes(), &entry) == nil && entry.Msg == "listening" {
-				address <- entry.Address
-			}
-		}
-		r.logged <- all.String()
-	}()
-	select {
-	case r.address = <-address:
-	case err := <-r.ended:
-		cancel()
-		tb.Fatalf("ended at its start: %v\n%s", err, <-r.logged)
-	case <-time.After(time.Minute):
-		cancel()
-		tb.Fatal("does not listen")
-	}
-	tb.Cleanup(cancel)
-	return r
-}
-
-// stop ends the program and gives its log.
-func (r *running) stop(tb testing.TB) string {
-	tb.Helper()
-	r.cancel()
-	select {
-	case err := <-r.ended:
-		if err != nil {
-			tb.Errorf("ended with %v", err)
-		}
-	case <-time.After(30 * time.Second):
-		tb.Fatal("does not stop")
-	}
-	return <-r.logged
-}
-
-func waitForJob(tb testing.TB, admin kubernetes.Interface, name string) *batchv1.Job {
-	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), 30*time.Second)
-	defer cancel()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		job, err := admin.BatchV1().Jobs(namespace).Get(ctx, name, metav1.GetOptions{})
-		if err == nil {
-			return job
-		}
-		if !apierrors.IsNotFound(err) {
-			tb.Fatalf("waiting for Job %s: %v", name, err)
-		}
-		<-tick.C
-	}
-}
-
-func get(tb testing.TB, url string) (int, string) {
-	tb.Helper()
-	request, err := http.NewRequestWithContext(tb.Context(), http.MethodGet, url, nil)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	body, err := io.ReadAll(response.Body)
-	err = errors.Join(err, response.Body.Close())
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return response.StatusCode, string(body)
-}
-
 func isProblem(err error, status int) bool {
 	p, ok := errors.AsType[*api.Problem](err)
 	return ok && p.Status == status
-}
-
-func write(tb testing.TB, dir, name, content string) string {
-	tb.Helper()
-	path := filepath.Join(dir, name)
-	if err := os.WriteFile(path, []byte(content+"\n"), 0o600); err != nil {
-		tb.Fatal(err)
-	}
-	return path
 }
 
 func marshal(tb testing.TB, v any) string {

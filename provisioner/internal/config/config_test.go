@@ -9,7 +9,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kubeopera/platform/shared/envconfig"
 	"github.com/kubeopera/platform/shared/redact"
+	"github.com/kubeopera/platform/shared/runserver"
 )
 
 // env is the smallest configuration with changes.
@@ -34,11 +36,15 @@ func TestDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Config{
-		ListenAddress: ":8080", LogLevel: slog.LevelInfo, DatabaseURL: "sqlite:cluster-provisioner.db", APIKeysFile: "/keys",
-		AuthServiceURL: "http://auth-service", AuthServiceAPIKeyFile: "/key", Namespace: "kubeopera-provisioning",
+		Config: runserver.Config{
+			ListenAddress: ":8080", LogLevel: slog.LevelInfo, DatabaseURL: "sqlite:cluster-provisioner.db", APIKeysFile: "/keys",
+			AuthServiceURL: "http://auth-service", AuthServiceAPIKeyFile: "/key", Namespace: "kubeopera-provisioning",
+			MaxConcurrentRuns: 5, RunTimeout: 90 * time.Minute, GracePeriod: 20 * time.Minute, StartDeadline: 10 * time.Minute,
+			SweepInterval: 2 * time.Second, CredentialOrphanAge: 10 * time.Minute,
+		},
 		ModulesRepositoryURL: "https://git.example.com/gitops-iac.git", ModulesRepositoryRef: "v1.2.3",
 		ReservedEnvironments: []string{"development", "staging", "production"}, MaxWorkers: 100, KubeconfigExec: "aws",
-		MaxConcurrentRuns: 5, RunTimeout: 90 * time.Minute, GracePeriod: 20 * time.Minute, StartDeadline: 10 * time.Minute, ControlPlaneTimeout: 20 * time.Minute, ControlPlanePollInterval: 20 * time.Second, SweepInterval: 2 * time.Second, CredentialOrphanAge: 10 * time.Minute,
+		ControlPlaneTimeout: 20 * time.Minute, ControlPlanePollInterval: 20 * time.Second,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -113,12 +119,12 @@ func TestAllProblemsAtOnce(t *testing.T) {
 func TestHelpNamesEveryVariable(t *testing.T) {
 	t.Parallel()
 	var help bytes.Buffer
-	if err := WriteHelp(&help); err != nil {
+	if err := envconfig.WriteHelp(&help, Settings()); err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range settings() {
-		if !strings.Contains(help.String(), "  "+s.name+" ") || s.help == "" {
-			t.Errorf("%s is not in the help, or has none", s.name)
+	for _, s := range Settings() {
+		if !strings.Contains(help.String(), "  "+s.Name+" ") || s.Help == "" {
+			t.Errorf("%s is not in the help, or has none", s.Name)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kubeopera/platform/shared/api"
 	"github.com/kubeopera/platform/shared/client"
+	"github.com/kubeopera/platform/shared/runapi/runapitest"
 	"github.com/kubeopera/platform/shared/runs"
 )
 
@@ -16,10 +17,10 @@ import (
 func TestTheClientSpeaksThisAPI(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
-	server := httptest.NewServer(f.handler)
+	server := httptest.NewServer(f.Handler)
 	t.Cleanup(server.Close)
 	t.Cleanup(server.Client().CloseIdleConnections)
-	c, err := client.NewProvisioner(client.Config{BaseURL: server.URL, APIKey: testKey, HTTPClient: server.Client()})
+	c, err := client.NewProvisioner(client.Config{BaseURL: server.URL, APIKey: runapitest.Key, HTTPClient: server.Client()})
 	if err != nil {
 		t.Fatal(err)
 	}

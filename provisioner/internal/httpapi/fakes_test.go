@@ -2,38 +2,29 @@ package httpapi
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"io"
-	"log/slog"
-	"net/http"
-	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
 	"github.com/kubeopera/platform/provisioner/internal/provision"
 	"github.com/kubeopera/platform/shared/api"
 	"github.com/kubeopera/platform/shared/cloudcred"
 	edge "github.com/kubeopera/platform/shared/httpapi"
+	"github.com/kubeopera/platform/shared/runapi/runapitest"
 	"github.com/kubeopera/platform/shared/runcontract"
 	"github.com/kubeopera/platform/shared/runs"
+	"github.com/kubeopera/platform/shared/runservice"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const (
-	testKey           = "a-key-of-the-test"
-	unknownCredential = "00000000-0000-7000-8000-000000000000"
-)
+const unknownCredential = "00000000-0000-7000-8000-000000000000"
 
 // fakeRuns is a run engine without Kubernetes: runs stay as they are put.
 type fakeRuns struct {
@@ -47,15 +38,15 @@ type fakeRuns struct {
 	fail     error // of every call, if set
 }
 
-func (f *fakeRuns) Start(_ context.Context, n runs.NewRun) (runs.Run, error) {
+func (f *fakeRuns) Start(_ context.Context, n runs.NewRun) (runs.Run, bool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.fail != nil {
-		return runs.Run{}, f.fail
+		return runs.Run{}, false, f.fail
 	}
 	for _, r := range f.runs {
 		if r.Environment == n.Environment && !runs.Final(r.Status) {
-			return runs.Run{}, &runs.BusyError{Environment: n.Environment, Holder: r.ID}
+			return runs.Run{}, false, &runs.BusyError{Environment: n.Environment, Holder: r.ID}
 		}
 	}
 	at := time.Date(2026, 11, 30, 9, 0, len(f.runs), 0, time.UTC)
@@ -66,7 +57,25 @@ func (f *fakeRuns) Start(_ context.Context, n runs.NewRun) (runs.Run, error) {
 	}
 	f.runs = append(f.runs, run)
 	f.started = append(f.started, n)
-	return run, nil
+	return run, false, nil
+}
+
+// What goes on with runs is tested with the real engine; see engine_test.go.
+
+func (f *fakeRuns) Replay(context.Context, string, string, []byte) (runs.Run, bool, error) {
+	return runs.Run{}, false, nil
+}
+
+func (f *fakeRuns) Cancel(context.Context, runs.ID, bool, string) (runs.Run, error) {
+	return runs.Run{}, runs.ErrConflict
+}
+
+func (f *fakeRuns) Occupied(context.Context, string) ([]string, error) { return nil, nil }
+
+func (f *fakeRuns) Events(context.Context, runs.ID) ([]api.Event, error) { return nil, nil }
+
+func (f *fakeRuns) Wait(ctx context.Context, id runs.ID, _ int64, _ time.Duration) (runs.Run, error) {
+	return f.Get(ctx, id)
 }
 
 func (f *fakeRuns) Get(_ context.Context, id runs.ID) (runs.Run, error) {
@@ -90,6 +99,7 @@ func (f *fakeRuns) List(_ context.Context, filter runs.Filter) ([]runs.Run, erro
 	var out []runs.Run
 	for _, r := range slices.Backward(f.runs) {
 		if filter.Status != "" && r.Status != filter.Status || filter.Environment != "" && r.Environment != filter.Environment ||
+			filter.Operation != "" && r.Operation != filter.Operation ||
 			filter.Before != "" && r.ID >= filter.Before || len(out) == filter.Limit {
 			continue
 		}
@@ -135,6 +145,7 @@ func (f *fakeRuns) change(edit func(*runs.Run)) {
 type fakeCredentials struct {
 	fail  error
 	ends  time.Time
+	role  bool
 	calls int
 }
 
@@ -146,60 +157,39 @@ func (f *fakeCredentials) Resolve(_ context.Context, id string) (cloudcred.Crede
 	if id == unknownCredential {
 		return cloudcred.Credential{}, fmt.Errorf("credential: %w", cloudcred.ErrNotFound)
 	}
-	return cloudcred.Credential{ID: id, Kind: cloudcred.KindAccessKey, AccessKey: &cloudcred.AccessKey{ID: "AKIAIOSFODNN7EXAMPLE", ExpiresAt: f.ends}}, nil
+	key := cloudcred.Credential{ID: id, Kind: cloudcred.KindAccessKey, AccessKey: &cloudcred.AccessKey{ID: "AKIAIOSFODNN7EXAMPLE", ExpiresAt: f.ends}}
+	if f.role {
+		return cloudcred.Credential{ID: id, Kind: cloudcred.KindAssumeRole, AssumeRole: &cloudcred.AssumeRole{RoleARN: "arn:aws:iam::123456789012:role/x", Base: key}}, nil
+	}
+	return key, nil
 }
 
 type fixture struct {
-	handler     *edge.API
+	runapitest.API
 	runs        *fakeRuns
 	credentials *fakeCredentials
 }
 
+// setup serves the API over runs that stay as they are put.
 func setup(tb testing.TB) fixture {
 	tb.Helper()
-	f := fixture{runs: &fakeRuns{outputs: map[runs.ID]string{}, internal: map[runs.ID]string{}, logs: map[runs.ID]string{}}, credentials: &fakeCredentials{}}
+	fake := &fakeRuns{outputs: map[runs.ID]string{}, internal: map[runs.ID]string{}, logs: map[runs.ID]string{}}
+	f := serve(tb, fake, func() time.Time { return time.Date(2026, 11, 30, 9, 0, 0, 0, time.UTC) }, "development", "staging", "production")
+	f.runs = fake
+	return f
+}
+
+func serve(tb testing.TB, engine runservice.Runs, now func() time.Time, reserved ...string) fixture {
+	tb.Helper()
+	f := fixture{credentials: &fakeCredentials{}}
 	service, err := provision.New(provision.Config{
-		Runs: f.runs, Credentials: f.credentials,
-		Limits: provision.Limits{
-			MaxWorkers: 100, ReservedEnvironments: []string{"development", "staging", "production"}, APIAllowedCIDRs: []string{"203.0.113.0/24"},
-		},
-		RunTimeout: 90 * time.Minute,
-		Now:        func() time.Time { return time.Date(2026, 11, 30, 9, 0, 0, 0, time.UTC) },
+		Runs: engine, Credentials: f.credentials,
+		Limits:     provision.Limits{MaxWorkers: 100, ReservedEnvironments: reserved, APIAllowedCIDRs: []string{"203.0.113.0/24"}},
+		RunTimeout: 90 * time.Minute, Now: now,
 	})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	log := slog.New(slog.DiscardHandler)
-	path := filepath.Join(tb.TempDir(), "keys")
-	digest := sha256.Sum256([]byte(testKey))
-	if err := os.WriteFile(path, []byte("tester:"+hex.EncodeToString(digest[:])+"\n"), 0o600); err != nil {
-		tb.Fatal(err)
-	}
-	keys, err := edge.OpenKeys(path, log)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	f.handler, err = New(service, edge.Config{Keys: keys, Log: log, Registry: prometheus.NewRegistry()})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	f.API = runapitest.Serve(tb, func(cfg edge.Config) (*edge.API, error) { return New(service, cfg) })
 	return f
-}
-
-// do sends a request with the test's key; headers override, empty ones remove.
-func (f fixture) do(method, path, body string, headers map[string]string) *httptest.ResponseRecorder {
-	r := httptest.NewRequestWithContext(context.Background(), method, path, strings.NewReader(body))
-	r.Header.Set("X-Api-Key", testKey)
-	if body != "" || method == http.MethodPost {
-		r.Header.Set("Content-Type", "application/json")
-	}
-	for k, v := range headers {
-		r.Header.Del(k)
-		if v != "" {
-			r.Header.Set(k, v)
-		}
-	}
-	w := httptest.NewRecorder()
-	f.handler.ServeHTTP(w, r)
-	return w
 }

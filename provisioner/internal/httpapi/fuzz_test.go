@@ -14,7 +14,7 @@ import (
 // what it accepts can be rendered and keeps within the limits.
 func FuzzStart(f *testing.F) {
 	for _, c := range readCases(f) {
-		f.Add(c.text())
+		f.Add(c.Text())
 	}
 	f.Add(`{"name":"a","topology":"eks","region":"us-east-1","credential_id":"0f8b7a52-2f3c-4b63-9a0e-0c1d2e3f4a5b","kubernetes_version":"v1.34",` +
 		`"worker_min":1,"worker_max":9,"vpc_cidr":"172.16.0.0/20","availability_zones":["us-east-1a","us-east-1b","us-east-1c","us-east-1d"],` +
@@ -22,7 +22,7 @@ func FuzzStart(f *testing.F) {
 	render := launch.Renderer(launch.Config{Namespace: "kubeopera-provisioning", ManagedBy: "cluster-provisioner", Timeout: time.Hour, GracePeriod: time.Minute})
 	f.Fuzz(func(t *testing.T, body string) {
 		s := setup(t)
-		w := s.do(http.MethodPost, "/api/v1/provisions", body, nil)
+		w := s.Do(http.MethodPost, "/api/v1/provisions", body, nil)
 		switch w.Code {
 		case http.StatusAccepted:
 		case http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusRequestEntityTooLarge:

@@ -1,11 +1,9 @@
 package httpapi
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -16,35 +14,29 @@ import (
 	"github.com/kubeopera/platform/shared/api"
 	"github.com/kubeopera/platform/shared/cloudcred"
 	"github.com/kubeopera/platform/shared/golden"
+	"github.com/kubeopera/platform/shared/runapi"
+	"github.com/kubeopera/platform/shared/runapi/runapitest"
 	"github.com/kubeopera/platform/shared/runcontract"
 	"github.com/kubeopera/platform/shared/runs"
+	"github.com/kubeopera/platform/shared/runservice"
 )
 
 const smallest = `{"name":"acme-prod","topology":"eks","region":"eu-west-1","credential_id":"0f8b7a52-2f3c-4b63-9a0e-0c1d2e3f4a5b","kubernetes_version":"1.35"}`
 
-func decode[T any](tb testing.TB, w *httptest.ResponseRecorder) T {
-	tb.Helper()
-	var v T
-	if err := json.Unmarshal(w.Body.Bytes(), &v); err != nil {
-		tb.Fatalf("%v in %s", err, w.Body)
-	}
-	return v
-}
-
 func (f fixture) start(tb testing.TB, body string) api.Provision {
 	tb.Helper()
-	w := f.do(http.MethodPost, "/api/v1/provisions", body, nil)
+	w := f.Do(http.MethodPost, "/api/v1/provisions", body, nil)
 	if w.Code != http.StatusAccepted {
 		tb.Fatalf("status %d: %s", w.Code, w.Body)
 	}
-	return decode[api.Provision](tb, w)
+	return runapitest.Decode[api.Provision](tb, w)
 }
 
 func TestStartAnswersWithTheNewRun(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
-	w := f.do(http.MethodPost, "/api/v1/provisions", smallest, nil)
-	got := decode[api.Provision](t, w)
+	w := f.Do(http.MethodPost, "/api/v1/provisions", smallest, nil)
+	got := runapitest.Decode[api.Provision](t, w)
 	at := time.Date(2026, 11, 30, 9, 0, 0, 0, time.UTC)
 	want := api.Provision{
 		ID: "01938f3a-1c2d-7abc-8def-000000000001", Name: "acme-prod", TerraformEnvironment: "acme-prod", Topology: api.TopologyEKS,
@@ -80,8 +72,8 @@ func TestStartAnswersWithTheNewRun(t *testing.T) {
 func TestUnknownFieldsGetASuggestion(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
-	w := f.do(http.MethodPost, "/api/v1/provisions", strings.Replace(smallest, `{`, `{"worker_cuont":3,`, 1), nil)
-	p := decode[api.Problem](t, w)
+	w := f.Do(http.MethodPost, "/api/v1/provisions", strings.Replace(smallest, `{`, `{"worker_cuont":3,`, 1), nil)
+	p := runapitest.Decode[api.Problem](t, w)
 	if len(p.Errors) != 1 || !strings.Contains(p.Errors[0].Message, "worker_count") {
 		t.Errorf("problems %+v, want one that suggests worker_count", p.Errors)
 	}
@@ -92,7 +84,7 @@ func TestFormAndValuesTogether(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	body := strings.NewReplacer(`"eu-west-1"`, `"eu-mars-1"`, `{"name"`, `{"worker_count":"2","colour":"blue","name"`).Replace(smallest)
-	p := decode[api.Problem](t, f.do(http.MethodPost, "/api/v1/provisions", body, nil))
+	p := runapitest.Decode[api.Problem](t, f.Do(http.MethodPost, "/api/v1/provisions", body, nil))
 	var got []string
 	for _, e := range p.Errors {
 		got = append(got, e.Location)
@@ -106,9 +98,9 @@ func TestABusyEnvironmentNamesItsRun(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	first := f.start(t, smallest)
-	w := f.do(http.MethodPost, "/api/v1/provisions", smallest, nil)
-	p := decode[api.Problem](t, w)
-	if w.Code != http.StatusConflict || p.Code != codeEnvironmentBusy || p.Instance != "/api/v1/provisions/"+first.ID || !strings.Contains(p.Detail, first.ID) {
+	w := f.Do(http.MethodPost, "/api/v1/provisions", smallest, nil)
+	p := runapitest.Decode[api.Problem](t, w)
+	if w.Code != http.StatusConflict || p.Code != runapi.CodeEnvironmentBusy || p.Instance != "/api/v1/provisions/"+first.ID || !strings.Contains(p.Detail, first.ID) {
 		t.Errorf("status %d, problem %+v", w.Code, p)
 	}
 }
@@ -140,14 +132,14 @@ func TestAnEnvironmentStaysWhereItWasBuilt(t *testing.T) {
 			f := setup(t)
 			first := f.start(t, smallest)
 			f.runs.change(c.before)
-			w := f.do(http.MethodPost, "/api/v1/provisions", c.body, nil)
+			w := f.Do(http.MethodPost, "/api/v1/provisions", c.body, nil)
 			if c.want == "" {
 				if w.Code != http.StatusAccepted {
 					t.Errorf("status %d: %s", w.Code, w.Body)
 				}
 				return
 			}
-			p := decode[api.Problem](t, w)
+			p := runapitest.Decode[api.Problem](t, w)
 			if w.Code != http.StatusConflict || p.Code != c.want || p.Instance != "/api/v1/provisions/"+first.ID {
 				t.Errorf("status %d, problem %+v", w.Code, p)
 			}
@@ -178,7 +170,7 @@ func TestAKubeadmClusterStaysWhatItIs(t *testing.T) {
 			f := setup(t)
 			f.start(t, three)
 			f.runs.change(func(r *runs.Run) { r.Status, r.Phase = api.StatusSucceeded, api.PhaseDone })
-			if w := f.do(http.MethodPost, "/api/v1/provisions", c.body, nil); w.Code != c.want {
+			if w := f.Do(http.MethodPost, "/api/v1/provisions", c.body, nil); w.Code != c.want {
 				t.Errorf("status %d, want %d: %s", w.Code, c.want, w.Body)
 			}
 		})
@@ -192,12 +184,12 @@ func TestEveryEarlierRunIsLookedAt(t *testing.T) {
 	f := setup(t)
 	f.start(t, smallest)
 	f.runs.change(func(r *runs.Run) { r.Status, r.Phase = api.StatusSucceeded, api.PhaseDone })
-	for range provision.MaxPage {
+	for range runservice.MaxPage {
 		f.start(t, smallest)
 		f.runs.change(func(r *runs.Run) { r.Status, r.Phase = api.StatusFailed, api.PhasePlan })
 	}
-	w := f.do(http.MethodPost, "/api/v1/provisions", strings.Replace(smallest, "eu-west-1", "us-east-1", 1), nil)
-	if p := decode[api.Problem](t, w); p.Code != codeEnvironmentImmutable {
+	w := f.Do(http.MethodPost, "/api/v1/provisions", strings.Replace(smallest, "eu-west-1", "us-east-1", 1), nil)
+	if p := runapitest.Decode[api.Problem](t, w); p.Code != codeEnvironmentImmutable {
 		t.Errorf("status %d, problem %+v", w.Code, p)
 	}
 }
@@ -210,15 +202,15 @@ func TestFailuresOfOthersHaveStableCodes(t *testing.T) {
 		status int
 		code   string
 	}{
-		{"auth-service is down", func(f fixture) { f.credentials.fail = fmt.Errorf("get: %w", cloudcred.ErrUnavailable) }, http.StatusBadGateway, codeAuthServiceUnavailable},
-		{"auth-service refuses our key", func(f fixture) { f.credentials.fail = fmt.Errorf("get: %w", cloudcred.ErrForbidden) }, http.StatusBadGateway, codeAuthServiceForbidden},
+		{"auth-service is down", func(f fixture) { f.credentials.fail = fmt.Errorf("get: %w", cloudcred.ErrUnavailable) }, http.StatusBadGateway, runapi.CodeAuthServiceUnavailable},
+		{"auth-service refuses our key", func(f fixture) { f.credentials.fail = fmt.Errorf("get: %w", cloudcred.ErrForbidden) }, http.StatusBadGateway, runapi.CodeAuthServiceForbidden},
 		{"a kind of credential that does not work yet", func(f fixture) { f.credentials.fail = cloudcred.ErrUnsupported }, http.StatusUnprocessableEntity, "invalid_request"},
 		{"a credential that AWS could not take", func(f fixture) { f.credentials.fail = cloudcred.ErrInvalid }, http.StatusUnprocessableEntity, "invalid_request"},
 		{"a session that ends during the run", func(f fixture) { f.credentials.ends = time.Date(2026, 11, 30, 10, 0, 0, 0, time.UTC) }, http.StatusUnprocessableEntity, "invalid_request"},
 		{"a session that lasts", func(f fixture) { f.credentials.ends = time.Date(2026, 11, 30, 11, 0, 0, 0, time.UTC) }, http.StatusAccepted, ""},
-		{"Kubernetes is down", func(f fixture) { f.runs.fail = fmt.Errorf("start: %w", runs.ErrKubernetes) }, http.StatusServiceUnavailable, codeKubernetesUnavailable},
-		{"the database is down", func(f fixture) { f.runs.fail = fmt.Errorf("start: %w", runs.ErrDatabase) }, http.StatusServiceUnavailable, codeDatabaseUnavailable},
-		{"another conflict", func(f fixture) { f.runs.fail = &runs.TransitionError{From: "a", To: "b"} }, http.StatusConflict, codeConflict},
+		{"Kubernetes is down", func(f fixture) { f.runs.fail = fmt.Errorf("start: %w", runs.ErrKubernetes) }, http.StatusServiceUnavailable, runapi.CodeKubernetesUnavailable},
+		{"the database is down", func(f fixture) { f.runs.fail = fmt.Errorf("start: %w", runs.ErrDatabase) }, http.StatusServiceUnavailable, runapi.CodeDatabaseUnavailable},
+		{"another conflict", func(f fixture) { f.runs.fail = &runs.TransitionError{From: "a", To: "b"} }, http.StatusConflict, runapi.CodeConflict},
 		{"an error nobody knows", func(f fixture) { f.runs.fail = errors.New("a secret detail") }, http.StatusInternalServerError, "internal"},
 	}
 	for _, c := range cases {
@@ -226,10 +218,10 @@ func TestFailuresOfOthersHaveStableCodes(t *testing.T) {
 			t.Parallel()
 			f := setup(t)
 			c.set(f)
-			w := f.do(http.MethodPost, "/api/v1/provisions", smallest, nil)
+			w := f.Do(http.MethodPost, "/api/v1/provisions", smallest, nil)
 			code := ""
 			if w.Code >= http.StatusBadRequest {
-				code = decode[api.Problem](t, w).Code
+				code = runapitest.Decode[api.Problem](t, w).Code
 			}
 			if w.Code != c.status || code != c.code {
 				t.Errorf("status %d, code %q, want %d %q", w.Code, code, c.status, c.code)
@@ -251,14 +243,14 @@ func TestGet(t *testing.T) {
 		r.Progress = api.Progress{Done: 3, Total: 40, Current: "module.vpc.aws_vpc.this"}
 		r.StartedAt, r.UpdatedAt = at, at
 	})
-	w := f.do(http.MethodGet, "/api/v1/provisions/"+id, "", nil)
-	p := decode[api.Provision](t, w)
+	w := f.Do(http.MethodGet, "/api/v1/provisions/"+id, "", nil)
+	p := runapitest.Decode[api.Provision](t, w)
 	if w.Code != http.StatusOK || p.Progress == nil || p.Progress.Total != 40 || p.StartedAt == nil || p.StartedAt.Location() != time.UTC || w.Header().Get("Retry-After") == "" {
 		t.Errorf("status %d, run %+v, headers %v", w.Code, p, w.Header())
 	}
 	f.runs.change(func(r *runs.Run) { r.Status, r.FinishedAt = api.StatusFailed, at })
-	w = f.do(http.MethodGet, "/api/v1/provisions/"+id, "", nil)
-	if p := decode[api.Provision](t, w); p.FinishedAt == nil || w.Header().Get("Retry-After") != "" {
+	w = f.Do(http.MethodGet, "/api/v1/provisions/"+id, "", nil)
+	if p := runapitest.Decode[api.Provision](t, w); p.FinishedAt == nil || w.Header().Get("Retry-After") != "" {
 		t.Errorf("run %+v, headers %v", p, w.Header())
 	}
 }
@@ -272,12 +264,12 @@ func TestWhatIsNotThere(t *testing.T) {
 		status     int
 		code       string
 	}{
-		{"another id", "/api/v1/provisions/01938f3a-1c2d-7abc-8def-000000000099", http.StatusNotFound, codeProvisionNotFound},
-		{"no id at all", "/api/v1/provisions/acme-prod", http.StatusNotFound, codeProvisionNotFound},
-		{"an id in upper case", "/api/v1/provisions/" + strings.ToUpper(id), http.StatusNotFound, codeProvisionNotFound},
-		{"the kubeconfig of another id", "/api/v1/provisions/01938f3a-1c2d-7abc-8def-000000000099/kubeconfig", http.StatusNotFound, codeProvisionNotFound},
-		{"the log of another id", "/api/v1/provisions/01938f3a-1c2d-7abc-8def-000000000099/logs", http.StatusNotFound, codeProvisionNotFound},
-		{"a log that has not begun", "/api/v1/provisions/" + id + "/logs", http.StatusNotFound, codeNoLog},
+		{"another id", "/api/v1/provisions/01938f3a-1c2d-7abc-8def-000000000099", http.StatusNotFound, "provision_not_found"},
+		{"no id at all", "/api/v1/provisions/acme-prod", http.StatusNotFound, "provision_not_found"},
+		{"an id in upper case", "/api/v1/provisions/" + strings.ToUpper(id), http.StatusNotFound, "provision_not_found"},
+		{"the kubeconfig of another id", "/api/v1/provisions/01938f3a-1c2d-7abc-8def-000000000099/kubeconfig", http.StatusNotFound, "provision_not_found"},
+		{"the log of another id", "/api/v1/provisions/01938f3a-1c2d-7abc-8def-000000000099/logs", http.StatusNotFound, "provision_not_found"},
+		{"a log that has not begun", "/api/v1/provisions/" + id + "/logs", http.StatusNotFound, runapi.CodeNoLog},
 		{"the kubeconfig before success", "/api/v1/provisions/" + id + "/kubeconfig", http.StatusConflict, codeKubeconfigNotReady},
 		{"another path", "/api/v1/provision", http.StatusNotFound, "not_found"},
 		{"a cursor that is none", "/api/v1/provisions?cursor=abc", http.StatusUnprocessableEntity, "invalid_request"},
@@ -290,8 +282,8 @@ func TestWhatIsNotThere(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			w := f.do(http.MethodGet, c.path, "", nil)
-			if p := decode[api.Problem](t, w); w.Code != c.status || p.Code != c.code {
+			w := f.Do(http.MethodGet, c.path, "", nil)
+			if p := runapitest.Decode[api.Problem](t, w); w.Code != c.status || p.Code != c.code {
 				t.Errorf("status %d, problem %+v, want %d %s", w.Code, p, c.status, c.code)
 			}
 		})
@@ -305,23 +297,23 @@ func TestKubeconfig(t *testing.T) {
 	path := "/api/v1/provisions/" + id + "/kubeconfig"
 	for _, status := range []api.Status{api.StatusQueued, api.StatusRunning, api.StatusCancelling, api.StatusFailed, api.StatusCancelled} {
 		f.runs.change(func(r *runs.Run) { r.Status = status })
-		w := f.do(http.MethodGet, path, "", nil)
-		if p := decode[api.Problem](t, w); w.Code != http.StatusConflict || !strings.Contains(p.Detail, strings.TrimPrefix(string(status), "")) {
+		w := f.Do(http.MethodGet, path, "", nil)
+		if p := runapitest.Decode[api.Problem](t, w); w.Code != http.StatusConflict || !strings.Contains(p.Detail, strings.TrimPrefix(string(status), "")) {
 			t.Errorf("%s: status %d, problem %+v", status, w.Code, p)
 		}
 	}
 	f.runs.change(func(r *runs.Run) { r.Status = api.StatusSucceeded })
-	if w := f.do(http.MethodGet, path, "", nil); w.Code != http.StatusNotFound || decode[api.Problem](t, w).Code != codeKubeconfigMissing {
+	if w := f.Do(http.MethodGet, path, "", nil); w.Code != http.StatusNotFound || runapitest.Decode[api.Problem](t, w).Code != codeKubeconfigMissing {
 		t.Errorf("without an outputs Secret: status %d: %s", w.Code, w.Body)
 	}
 	const kubeconfig = "apiVersion: v1\nkind: Config\n"
 	f.runs.outputs[runs.ID(id)] = kubeconfig
-	w := f.do(http.MethodGet, path, "", nil)
+	w := f.Do(http.MethodGet, path, "", nil)
 	if w.Code != http.StatusOK || w.Body.String() != kubeconfig || w.Header().Get("Content-Type") != "application/yaml" || w.Header().Get("Cache-Control") != "no-store" {
 		t.Errorf("status %d, headers %v, body %q", w.Code, w.Header(), w.Body)
 	}
 	f.runs.change(func(r *runs.Run) { r.Operation = api.OperationDestroy })
-	if w := f.do(http.MethodGet, path, "", nil); w.Code != http.StatusConflict {
+	if w := f.Do(http.MethodGet, path, "", nil); w.Code != http.StatusConflict {
 		t.Errorf("after a destroy: status %d", w.Code)
 	}
 }
@@ -334,16 +326,16 @@ func TestKubeconfigOfAnIncompleteControlPlane(t *testing.T) {
 	f.runs.change(func(r *runs.Run) {
 		r.Status, r.ErrorCode = api.StatusFailed, string(runcontract.CodeControlPlaneIncomplete)
 	})
-	w := f.do(http.MethodGet, path, "", nil)
-	if p := decode[api.Problem](t, w); w.Code != http.StatusConflict || p.Code != codeKubeconfigNotReady {
+	w := f.Do(http.MethodGet, path, "", nil)
+	if p := runapitest.Decode[api.Problem](t, w); w.Code != http.StatusConflict || p.Code != codeKubeconfigNotReady {
 		t.Errorf("before one is published: status %d, problem %+v", w.Code, p)
 	}
 	f.runs.outputs[runs.ID(id)] = "kind: Config\n"
-	if w := f.do(http.MethodGet, path, "", nil); w.Code != http.StatusOK || w.Body.String() != "kind: Config\n" {
+	if w := f.Do(http.MethodGet, path, "", nil); w.Code != http.StatusOK || w.Body.String() != "kind: Config\n" {
 		t.Errorf("status %d, body %q", w.Code, w.Body)
 	}
 	f.runs.change(func(r *runs.Run) { r.ErrorCode = string(runcontract.CodeTerraformApply) })
-	if w := f.do(http.MethodGet, path, "", nil); w.Code != http.StatusConflict {
+	if w := f.Do(http.MethodGet, path, "", nil); w.Code != http.StatusConflict {
 		t.Errorf("of another failure: status %d", w.Code)
 	}
 }
@@ -372,10 +364,10 @@ func TestKubeconfigForTheInternalEndpoint(t *testing.T) {
 			if c.internal != "" {
 				f.runs.internal[runs.ID(id)] = c.internal
 			}
-			w := f.do(http.MethodGet, "/api/v1/provisions/"+id+"/kubeconfig"+c.query, "", nil)
+			w := f.Do(http.MethodGet, "/api/v1/provisions/"+id+"/kubeconfig"+c.query, "", nil)
 			got := w.Body.String()
 			if c.status != http.StatusOK {
-				got = decode[api.Problem](t, w).Code
+				got = runapitest.Decode[api.Problem](t, w).Code
 			}
 			if w.Code != c.status || got != c.want {
 				t.Errorf("status %d, %q, want %d, %q", w.Code, got, c.status, c.want)
@@ -390,7 +382,7 @@ func TestLogs(t *testing.T) {
 	id := f.start(t, smallest).ID
 	f.runs.logs[runs.ID(id)] = "one\ntwo\nthree\n"
 	for query, want := range map[string]string{"": "one\ntwo\nthree\n", "?tail=2": "two\nthree\n", "?follow=true": "one\ntwo\nthree\n", "?follow=true&tail=1": "three\n"} {
-		w := f.do(http.MethodGet, "/api/v1/provisions/"+id+"/logs"+query, "", nil)
+		w := f.Do(http.MethodGet, "/api/v1/provisions/"+id+"/logs"+query, "", nil)
 		if w.Code != http.StatusOK || w.Body.String() != want || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/plain") {
 			t.Errorf("logs%s: status %d, headers %v, body %q, want %q", query, w.Code, w.Header(), w.Body, want)
 		}
@@ -398,7 +390,7 @@ func TestLogs(t *testing.T) {
 			t.Errorf("logs%s: follow is %t", query, f.runs.follows)
 		}
 	}
-	if f.do(http.MethodHead, "/api/v1/provisions/"+id+"/logs?follow=true", "", nil); f.runs.follows {
+	if f.Do(http.MethodHead, "/api/v1/provisions/"+id+"/logs?follow=true", "", nil); f.runs.follows {
 		t.Error("HEAD waits for the end of the log")
 	}
 }
@@ -414,7 +406,7 @@ func TestListPages(t *testing.T) {
 	var got []string
 	query := "?limit=2"
 	for range 3 {
-		page := decode[api.ProvisionList](t, f.do(http.MethodGet, "/api/v1/provisions"+query, "", nil))
+		page := runapitest.Decode[api.ProvisionList](t, f.Do(http.MethodGet, "/api/v1/provisions"+query, "", nil))
 		for _, p := range page.Provisions {
 			got = append(got, p.ID)
 		}
@@ -426,18 +418,18 @@ func TestListPages(t *testing.T) {
 	if diff := cmp.Diff(newest, got); diff != "" {
 		t.Errorf("pages (-want +got):\n%s", diff)
 	}
-	page := decode[api.ProvisionList](t, f.do(http.MethodGet, "/api/v1/provisions?environment=acme-3&status=queued", "", nil))
+	page := runapitest.Decode[api.ProvisionList](t, f.Do(http.MethodGet, "/api/v1/provisions?environment=acme-3&status=queued", "", nil))
 	if len(page.Provisions) != 1 || page.Provisions[0].Name != "acme-3" || page.NextCursor != "" {
 		t.Errorf("filtered page %+v", page)
 	}
-	if w := f.do(http.MethodGet, "/api/v1/provisions?environment=none", "", nil); !strings.Contains(w.Body.String(), `"provisions":[]`) {
+	if w := f.Do(http.MethodGet, "/api/v1/provisions?environment=none", "", nil); !strings.Contains(w.Body.String(), `"provisions":[]`) {
 		t.Errorf("an empty page is %s, want an empty list", w.Body)
 	}
 }
 
 func TestOpenAPIDocumentIsTheCommittedOne(t *testing.T) {
 	t.Parallel()
-	doc, err := setup(t).handler.OpenAPI()
+	doc, err := setup(t).Handler.OpenAPI()
 	if err != nil {
 		t.Fatal(err)
 	}

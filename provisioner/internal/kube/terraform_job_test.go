@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kubeopera/platform/shared/golden"
+	"github.com/kubeopera/platform/shared/runcontract"
 )
 
 const testID = "01938f3a-1c2d-7abc-8def-0123456789ab"
@@ -38,6 +39,7 @@ func spec(change func(*Spec)) Spec {
 func variants() map[string]Spec {
 	return map[string]Spec{
 		"plain":       spec(nil),
+		"rescue":      spec(func(s *Spec) { s.RescuedRun = "01938f3a-1c2d-7abc-8def-0123456789aa" }),
 		"ca":          spec(func(s *Spec) { s.Modules.CAConfigMap = "modules-ca" }),
 		"auth":        spec(func(s *Spec) { s.Modules.AuthSecret = "modules-auth" }),
 		"ca_and_auth": spec(func(s *Spec) { s.Modules.CAConfigMap, s.Modules.AuthSecret = "modules-ca", "modules-auth" }),
@@ -143,15 +145,34 @@ func TestVolumesReachOnlyTheirContainer(t *testing.T) {
 		}
 		return out
 	}
-	if diff := cmp.Diff([]string{volumeWorkspace, volumeTmp, volumeModulesCA, volumeModulesAuth}, names(pod.InitContainers[0].VolumeMounts)); diff != "" {
+	if diff := cmp.Diff([]string{"workspace", "tmp", "modules-ca", "modules-auth"}, names(pod.InitContainers[0].VolumeMounts)); diff != "" {
 		t.Errorf("volumes of the clone (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{volumeWorkspace, volumeEnvironment, volumeCredential, volumeToken, volumeTmp}, names(pod.Containers[0].VolumeMounts)); diff != "" {
+	if diff := cmp.Diff([]string{"workspace", "environment", "credential", "service-account-token", "tmp"}, names(pod.Containers[0].VolumeMounts)); diff != "" {
 		t.Errorf("volumes of the runner (-want +got):\n%s", diff)
 	}
 	for _, m := range slices.Concat(pod.InitContainers[0].VolumeMounts, pod.Containers[0].VolumeMounts) {
-		if writable := m.Name == volumeWorkspace || m.Name == volumeTmp; m.ReadOnly == writable {
+		if writable := m.Name == "workspace" || m.Name == "tmp"; m.ReadOnly == writable {
 			t.Errorf("mount %s: read-only is %t", m.Name, m.ReadOnly)
+		}
+	}
+}
+
+// TestARescuedStateIsAllThatIsMounted: the other run's outputs hold a kubeconfig too.
+func TestARescuedStateIsAllThatIsMounted(t *testing.T) {
+	t.Parallel()
+	pod := TerraformJob(variants()["rescue"]).Spec.Template.Spec
+	i := slices.IndexFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == "rescue" })
+	if i < 0 {
+		t.Fatal("no such volume")
+	}
+	secret := pod.Volumes[i].Secret
+	if secret.SecretName != "provision-01938f3a-1c2d-7abc-8def-0123456789aa-outputs" || !*secret.Optional || len(secret.Items) != 1 || secret.Items[0].Key != runcontract.KeyErroredState {
+		t.Errorf("the volume is %+v, want the one key of that run's outputs, if it is there", secret)
+	}
+	for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
+		if mounted := slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == "rescue" }); mounted != (c.Name == mainContainer) {
+			t.Errorf("container %s: mounted is %t", c.Name, mounted)
 		}
 	}
 }

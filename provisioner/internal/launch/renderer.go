@@ -40,16 +40,22 @@ type Config struct {
 	// emulators and proxies. No request can set them.
 	Env           map[string]string
 	BackendConfig map[string]string
+	// Environment renders the files of a Terraform environment; nil:
+	// terraformenv.Render. Another one is for tests.
+	Environment func(terraformenv.Environment) (map[string]string, error)
 }
 
 // Renderer renders runs with a configuration.
 func Renderer(cfg Config) runs.Renderer {
+	if cfg.Environment == nil {
+		cfg.Environment = terraformenv.Render
+	}
 	return func(run runs.Run) (runs.Launch, error) {
 		in, err := provision.ReadInputs(run.Inputs)
 		if err != nil {
 			return runs.Launch{}, err
 		}
-		files, err := terraformenv.Render(environment(in))
+		files, err := cfg.Environment(environment(in))
 		if err != nil {
 			return runs.Launch{}, fmt.Errorf("render the Terraform environment: %w", err)
 		}
@@ -65,6 +71,7 @@ func Renderer(cfg Config) runs.Renderer {
 			Namespace:     cfg.Namespace,
 			ManagedBy:     cfg.ManagedBy,
 			Modules:       cfg.Modules,
+			RescuedRun:    in.RescuedRun,
 			Timeout:       cfg.Timeout,
 			GracePeriod:   cfg.GracePeriod,
 			StartDeadline: cfg.StartDeadline,
@@ -104,23 +111,31 @@ func spec(cfg Config, run runs.Run, in provision.Inputs) runcontract.Spec {
 	}
 	tags[terraformenv.TagEnvironment] = in.Environment
 	tags[terraformenv.TagManagedBy] = cfg.ManagedBy
+	version := "" // of a kubeadm cluster's nodes, EKS knows nothing
+	if in.Topology == api.TopologyEKS {
+		version = in.KubernetesVersion
+	}
 	return runcontract.Spec{
-		Version:          runcontract.SpecVersion,
-		ID:               string(run.ID),
-		Kind:             runcontract.KindProvision,
-		Operation:        run.Operation,
-		Name:             run.Name,
-		Environment:      run.Environment,
-		Topology:         in.Topology,
-		Region:           in.Region,
-		KubeconfigAuth:   in.KubeconfigAuth,
-		KubeconfigExec:   cfg.KubeconfigExec,
-		AllowReplacement: in.AllowReplacement,
+		Version:           runcontract.SpecVersion,
+		ID:                string(run.ID),
+		Kind:              runcontract.KindProvision,
+		Operation:         run.Operation,
+		Name:              run.Name,
+		Environment:       run.Environment,
+		Topology:          in.Topology,
+		Region:            in.Region,
+		KubeconfigAuth:    in.KubeconfigAuth,
+		KubeconfigExec:    cfg.KubeconfigExec,
+		KubernetesVersion: version,
+		AllowReplacement:  in.AllowReplacement,
 		State: runcontract.State{
 			Bucket:        in.StateBucket(),
 			Key:           provision.StateKey,
 			BackendConfig: cfg.BackendConfig,
 		},
+		LockID:                     in.LockID,
+		EndedRuns:                  in.EndedRuns,
+		RescuedRun:                 in.RescuedRun,
 		Tags:                       tags,
 		PollIntervalSeconds:        int(cfg.ControlPlanePollInterval.Seconds()),
 		ControlPlaneTimeoutSeconds: int(cfg.ControlPlaneTimeout.Seconds()),

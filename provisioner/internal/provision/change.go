@@ -14,54 +14,71 @@ import (
 // and build all anew, beside a cluster that nobody manages any more: a plan that
 // removes nothing, so that the runner could not refuse it.
 func (s *Service) checkChange(ctx context.Context, in Inputs) error {
-	filter := runs.Filter{Environment: in.Environment, Limit: MaxPage}
-	for {
-		list, err := s.runs.List(ctx, filter)
-		if err != nil {
-			return fmt.Errorf("look for earlier runs: %w", err)
-		}
-		for _, run := range list {
-			if !mayHaveBuilt(run) {
-				continue
-			}
-			before, err := ReadInputs(run.Inputs)
-			if err != nil {
-				return fmt.Errorf("run %s: %w", run.ID, err)
-			}
-			for _, f := range []struct{ field, before, now string }{
-				{"topology", string(before.Topology), string(in.Topology)},
-				{"region", before.Region, in.Region},
-				{"vpc_cidr", before.VPCCIDR, in.VPCCIDR},
-				// Pods keep the range that the first control plane was made with.
-				{"pod_cidr", before.PodCIDR, in.PodCIDR},
-				{"control_plane_count", endpoint(before), endpoint(in)},
-				// Nodes do not upgrade themselves, and new workers must not be newer.
-				{"kubernetes_version", fixedVersion(before), fixedVersion(in)},
-			} {
-				if f.before != f.now {
-					return &ImmutableError{Environment: in.Environment, Field: f.field, Settled: f.before, Run: run.ID}
-				}
-			}
-			return nil // it passed this check itself
-		}
-		if len(list) < filter.Limit {
-			return nil
-		}
-		filter.Before = list[len(list)-1].ID
+	built, err := s.built(ctx, in.Environment)
+	if err != nil || built == nil {
+		return err
 	}
+	before := built.inputs
+	for _, f := range []struct{ field, before, now string }{
+		{"topology", string(before.Topology), string(in.Topology)},
+		{"region", before.Region, in.Region},
+		{"vpc_cidr", before.VPCCIDR, in.VPCCIDR},
+		// Pods keep the range that the first control plane was made with.
+		{"pod_cidr", before.PodCIDR, in.PodCIDR},
+		{"control_plane_count", endpoint(before), endpoint(in)},
+		// Nodes do not upgrade themselves, and new workers must not be newer.
+		{"kubernetes_version", fixedVersion(before), fixedVersion(in)},
+	} {
+		if f.before != f.now {
+			return &ImmutableError{Environment: in.Environment, Field: f.field, Settled: f.before, Run: built.run}
+		}
+	}
+	return nil
 }
 
-// mayHaveBuilt is false for a run that ended before its apply: it settles nothing.
-// One whose pod is gone may have come further than anybody saw.
+// building is an apply that made an environment what it is.
+type building struct {
+	run    runs.ID
+	inputs Inputs
+}
+
+// built finds the newest apply that may have built something, nil if there is
+// none or all was destroyed since. It passed checkChange itself.
+func (s *Service) built(ctx context.Context, environment string) (*building, error) {
+	for run, err := range s.history(ctx, environment) {
+		if err != nil {
+			return nil, err
+		}
+		if run.Operation == api.OperationDestroy && run.Status == api.StatusSucceeded {
+			return nil, nil //nolint:nilnil // nothing is there, which is no error
+		}
+		if !mayHaveBuilt(run) {
+			continue
+		}
+		inputs, err := ReadInputs(run.Inputs)
+		if err != nil {
+			return nil, fmt.Errorf("run %s: %w", run.ID, err)
+		}
+		return &building{run: run.ID, inputs: inputs}, nil
+	}
+	return nil, nil //nolint:nilnil // the same
+}
+
+// mayHaveBuilt is false for a run that changes nothing, or that ended before its
+// apply: it settles nothing. One whose pod is gone may have come further than
+// anybody saw.
 func mayHaveBuilt(run runs.Run) bool {
+	if run.Operation != api.OperationApply {
+		return false
+	}
 	if !runs.Final(run.Status) || run.ErrorCode == string(runs.CodeLost) {
 		return true
 	}
 	switch run.Phase {
 	case api.PhaseWaitingForSlot, api.PhaseStarting, api.PhasePulling, api.PhaseCloning,
-		api.PhasePreparingState, api.PhaseInit, api.PhasePlan:
+		api.PhasePreparingState, api.PhaseInit, api.PhaseUnlock, api.PhasePlan, api.PhaseCleanUp:
 		return false
-	case api.PhaseApply, api.PhaseWaitingForControlPlane, api.PhaseWaitingForNodes, api.PhasePublishing, api.PhaseDone:
+	default:
 	}
 	return true
 }

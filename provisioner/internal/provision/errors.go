@@ -3,6 +3,7 @@ package provision
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/kubeopera/platform/shared/api"
 	"github.com/kubeopera/platform/shared/runs"
@@ -10,8 +11,6 @@ import (
 
 // What callers branch on.
 var (
-	// ErrInvalid is a request that breaks the rules; see InvalidError.
-	ErrInvalid = errors.New("the request is not valid")
 	// ErrEnvironmentImmutable is a change that an environment cannot take; see ImmutableError.
 	ErrEnvironmentImmutable = errors.New("the environment cannot change like that")
 	// ErrKubeconfigNotReady is a run that has no kubeconfig yet, or never will; see NotReadyError.
@@ -19,20 +18,38 @@ var (
 	// ErrKubeconfigMissing is a run that succeeded and whose kubeconfig is gone
 	// from the cluster.
 	ErrKubeconfigMissing = errors.New("the run's kubeconfig is gone")
+	// ErrKubeconfigGone is a run whose cluster was destroyed since; see GoneError.
+	ErrKubeconfigGone = errors.New("the run's cluster was destroyed")
+	// ErrNothingToDestroy is an environment that has not been built, or not again.
+	ErrNothingToDestroy = errors.New("there is nothing to destroy")
+	// ErrOccupied is an environment that something is at work in; see OccupiedError.
+	ErrOccupied = errors.New("the environment is occupied")
 	// ErrNoInternalEndpoint is a cluster with one endpoint, for all.
 	ErrNoInternalEndpoint = errors.New("the cluster has no internal endpoint of its own")
 )
 
-// InvalidError is everything that is wrong with a request.
-type InvalidError struct {
-	Problems []api.FieldProblem
+// OccupiedError names the pods that may still be at work in an environment.
+type OccupiedError struct {
+	Environment string
+	Pods        []string
 }
 
-func (e *InvalidError) Error() string {
-	return fmt.Sprintf("%v: %d problems", ErrInvalid, len(e.Problems))
+func (e *OccupiedError) Error() string {
+	return fmt.Sprintf("%v: %s: pods %s", ErrOccupied, e.Environment, strings.Join(e.Pods, ", "))
 }
 
-func (e *InvalidError) Is(target error) bool { return target == ErrInvalid }
+func (e *OccupiedError) Is(target error) bool { return target == ErrOccupied }
+
+// GoneError says which run destroyed a run's cluster.
+type GoneError struct {
+	Run, Destroy runs.ID
+}
+
+func (e *GoneError) Error() string {
+	return fmt.Sprintf("%v: run %s, by run %s", ErrKubeconfigGone, e.Run, e.Destroy)
+}
+
+func (e *GoneError) Is(target error) bool { return target == ErrKubeconfigGone }
 
 // ImmutableError says what of an environment another run has settled.
 type ImmutableError struct {

@@ -56,11 +56,9 @@ func (c *checker) principalARN(arn, region string) string {
 // kubeconfigAuth may stay empty: the default depends on the credential's kind.
 func (c *checker) kubeconfigAuth(auth api.KubeconfigAuth) api.KubeconfigAuth {
 	switch auth {
-	case "", api.KubeconfigAuthEmbedded, api.KubeconfigAuthExecOnly:
-	case api.KubeconfigAuthServiceAccount:
-		c.addf("kubeconfig_auth", "is not available yet; available: %s, %s", api.KubeconfigAuthEmbedded, api.KubeconfigAuthExecOnly)
+	case "", api.KubeconfigAuthEmbedded, api.KubeconfigAuthExecOnly, api.KubeconfigAuthServiceAccount:
 	default:
-		c.addf("kubeconfig_auth", "must be %s, %s or %s (available: the first two)",
+		c.addf("kubeconfig_auth", "must be %s, %s or %s",
 			api.KubeconfigAuthEmbedded, api.KubeconfigAuthExecOnly, api.KubeconfigAuthServiceAccount)
 	}
 	return auth

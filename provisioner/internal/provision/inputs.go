@@ -14,9 +14,9 @@ const (
 	DefaultVPCCIDR            = "10.0.0.0/16"
 )
 
-// Inputs is a request after validation: defaults filled in, spellings
-// normalised. It is stored with the run as JSON and never changes, so a field
-// may be added here but not renamed.
+// Inputs is a request after validation, defaults filled in and spellings
+// normalised, and what earlier runs mean for this one. It is stored with the run
+// as JSON and never changes, so a field may be added here but not renamed.
 type Inputs struct {
 	Name                     string             `json:"name"`
 	Environment              string             `json:"terraform_environment"`
@@ -40,6 +40,9 @@ type Inputs struct {
 	KubeconfigAuth           api.KubeconfigAuth `json:"kubeconfig_auth"`
 	Tags                     map[string]string  `json:"tags,omitempty"`
 	AllowReplacement         bool               `json:"allow_replacement,omitempty"`
+	LockID                   string             `json:"lock_id,omitempty"`     // operation unlock
+	EndedRuns                []string           `json:"ended_runs,omitempty"`  // of the environment, since its newest success
+	RescuedRun               string             `json:"rescued_run,omitempty"` // the newest of them that could not save its state
 }
 
 // ReadInputs reads what a run stored.

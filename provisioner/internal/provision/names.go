@@ -1,9 +1,10 @@
 package provision
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/kubeopera/platform/shared/runservice"
 )
 
 // The longest names that the rules of Kubernetes and S3 leave room for.
@@ -16,10 +17,6 @@ const (
 	stateBucketPrefix = "kubeopera-terraform-state-"
 )
 
-var label = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
-
-const labelRule = "lower-case letters, digits and hyphens, and a letter or digit at both ends"
-
 // reservedBucketSuffixes may not end a bucket's name: S3 keeps them for access
 // point aliases, Object Lambda, directory buckets, table buckets and buckets in
 // an account's own regional namespace. (.mrap is no DNS label anyway, and the
@@ -30,9 +27,9 @@ var reservedBucketSuffixes = []string{"-s3alias", "--ol-s3", "--x-s3", "--table-
 func (c *checker) name(name string) string {
 	switch {
 	case name == "":
-		c.addf("name", "is required: 1 to %d %s", maxLabel, labelRule)
-	case len(name) > maxLabel || !label.MatchString(name):
-		c.addf("name", "must be 1 to %d %s", maxLabel, labelRule)
+		c.addf("name", "is required: 1 to %d %s", maxLabel, runservice.LabelRule)
+	case len(name) > maxLabel || !runservice.IsLabel(name):
+		c.addf("name", "must be 1 to %d %s", maxLabel, runservice.LabelRule)
 	}
 	return name
 }
@@ -44,13 +41,13 @@ func (c *checker) environment(environment, name string) string {
 	if environment == "" {
 		environment = name
 		subject = "defaults to name, which does not fit: it "
-		if !label.MatchString(name) {
+		if !runservice.IsLabel(name) {
 			return environment // said about name already
 		}
 	}
-	if len(environment) > maxEnvironment || !label.MatchString(environment) {
+	if len(environment) > maxEnvironment || !runservice.IsLabel(environment) {
 		c.addf("terraform_environment", "%smust be 1 to %d %s: the state bucket is %s<terraform_environment>, and a bucket name has at most %d characters",
-			subject, maxEnvironment, labelRule, stateBucketPrefix, maxBucketName)
+			subject, maxEnvironment, runservice.LabelRule, stateBucketPrefix, maxBucketName)
 	}
 	for _, suffix := range reservedBucketSuffixes {
 		if strings.HasSuffix(environment, suffix) {

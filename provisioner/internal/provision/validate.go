@@ -134,12 +134,11 @@ func (c *checker) topology(t api.Topology) api.Topology {
 
 func (c *checker) operation(o api.Operation) api.Operation {
 	switch o {
-	case "", api.OperationApply:
+	case "":
 		return api.OperationApply
-	case api.OperationPlan:
-		c.addf("operation", "plan is not available yet; available: %s", api.OperationApply)
+	case api.OperationApply, api.OperationPlan:
 	default:
-		c.addf("operation", "must be %s", api.OperationApply)
+		c.addf("operation", "must be %s or %s", api.OperationApply, api.OperationPlan)
 	}
 	return o
 }

@@ -134,7 +134,7 @@ func TestRefused(t *testing.T) {
 		{"no topology", func(r *req) { r.Topology = "" }, "topology", "required: one of eks"},
 		{"a topology to come", func(r *req) { r.Topology = api.TopologyExistingMachines }, "topology", "not available yet"},
 		{"an unknown topology", func(r *req) { r.Topology = "gke" }, "topology", "eks, vanilla_kubeadm, existing_machines"},
-		{"plan", func(r *req) { r.Operation = api.OperationPlan }, "operation", "not available yet"},
+		{"an operation of its own route", func(r *req) { r.Operation = api.OperationDestroy }, "operation", "must be apply or plan"},
 		{"destroy", func(r *req) { r.Operation = api.OperationDestroy }, "operation", "must be apply"},
 		{"no region", func(r *req) { r.Region = "" }, "region", "required"},
 		{"a region in upper case", func(r *req) { r.Region = "EU-WEST-1" }, "region", "eu-west-1"},
@@ -196,7 +196,6 @@ func TestRefused(t *testing.T) {
 		}, "admin_principal_arn", "service-linked"},
 		{"an administrator with a quote", func(r *req) { r.AdminPrincipalARN = `arn:aws:iam::123456789012:role/a"b` }, "admin_principal_arn", "role or user"},
 		{"another authentication", func(r *req) { r.KubeconfigAuth = "password" }, "kubeconfig_auth", "exec_only"},
-		{"an authentication to come", func(r *req) { r.KubeconfigAuth = api.KubeconfigAuthServiceAccount }, "kubeconfig_auth", "not available yet"},
 		{"41 tags", func(r *req) {
 			r.Tags = map[string]string{}
 			for i := range 41 {

@@ -2,10 +2,10 @@ package provision
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/kubeopera/platform/shared/api"
 	"github.com/kubeopera/platform/shared/runs"
+	"github.com/kubeopera/platform/shared/runservice"
 )
 
 // View is a run as the API shows it.
@@ -25,33 +25,7 @@ func View(run runs.Run) (api.Provision, error) {
 		Operation:            run.Operation,
 		RetryOf:              string(run.RetryOf),
 		RequestedBy:          run.RequestedBy,
-		RunStatus: api.RunStatus{
-			Status:        run.Status,
-			Phase:         run.Phase,
-			Message:       run.Message,
-			ErrorCode:     run.ErrorCode,
-			Progress:      progress(run.Progress),
-			QueuePosition: run.QueuePosition,
-			CreatedAt:     run.CreatedAt.UTC(),
-			UpdatedAt:     run.UpdatedAt.UTC(),
-			StartedAt:     when(run.StartedAt),
-			FinishedAt:    when(run.FinishedAt),
-		},
+		RunStatus:            runservice.Status(run),
+		ProvisionDetails:     api.ProvisionDetails{Nodes: run.Details.Nodes, Changes: run.Details.Changes, Lock: run.Details.Lock},
 	}, nil
-}
-
-// progress is absent until there is any.
-func progress(p api.Progress) *api.Progress {
-	if p == (api.Progress{}) {
-		return nil
-	}
-	return &p
-}
-
-func when(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	t = t.UTC()
-	return &t
 }

@@ -199,14 +199,14 @@ func TestKubeadmConfigsMatchGoldenFiles(t *testing.T) {
 	}
 }
 
-// findKubeadm is a kubeadm that tools/build-kubeadm has built.
+// findKubeadm is a kubeadm that tools/build has built.
 func findKubeadm(tb testing.TB) string {
 	tb.Helper()
-	output, err := exec.CommandContext(tb.Context(), filepath.Join(modulesDir, "..", "tools", "build-kubeadm"), "--cached").Output()
+	output, err := exec.CommandContext(tb.Context(), filepath.Join(modulesDir, "..", "tools", "build"), "--cached", "kubeadm").Output()
 	if err != nil {
-		skip.Missing(tb, skip.Kubeadm, "tools/build-kubeadm has not been run")
+		skip.Missing(tb, skip.Kubeadm, "tools/build kubeadm has not been run")
 	}
-	return strings.TrimSpace(string(output))
+	return filepath.Join(strings.TrimSpace(string(output)), "kubeadm")
 }
 
 func TestKubeadmAcceptsItsConfigs(t *testing.T) {

@@ -119,10 +119,11 @@ type machine struct {
 func (a *account) start(tb testing.TB, role string, index int, id, address string) *machine {
 	tb.Helper()
 	m := &machine{account: a, id: id, address: address, root: filepath.Join(a.dir, id), role: role, index: index}
-	a.append(tb, "instances", fmt.Sprintf("%s %s running\n", id, address))
+	a.append(tb, "instances", fmt.Sprintf("%s %s running %s-%d\n", id, address, role, index))
 	writeFile(tb, filepath.Join(m.root, "etc/fstab"), "/dev/sda2 none swap sw 0 0\n")
 	writeFile(tb, filepath.Join(m.root, "etc/hosts"), "127.0.0.1 localhost\n")
 	writeFile(tb, filepath.Join(m.root, "etc/os-release"), "VERSION_CODENAME=noble\n")
+	writeFile(tb, filepath.Join(m.root, "proc/sys/kernel/random/boot_id"), "first\n")
 	endpoint := ""
 	if a.count > 1 {
 		endpoint = "api.example.com"
@@ -144,7 +145,7 @@ KUBEOPERA_SERVICE_CIDR=10.96.0.0/12
 // terminate is the end of the instance; its disk is gone.
 func (m *machine) terminate(tb testing.TB) {
 	tb.Helper()
-	line := fmt.Sprintf("%s %s running\n", m.id, m.address)
+	line := fmt.Sprintf("%s %s running", m.id, m.address)
 	text := strings.Replace(m.account.read(tb, "instances"), line, strings.Replace(line, "running", "terminated", 1), 1)
 	writeFile(tb, filepath.Join(m.account.dir, "instances"), text)
 	if err := os.RemoveAll(m.root); err != nil {

@@ -22,14 +22,17 @@ import (
 type Target struct {
 	BaseURL string
 	APIKey  string // may read every credential that is put
-	// Put stores an access key.
+	// Put stores a credential of any kind; of a role's base it takes the id.
 	Put func(tb testing.TB, c cloudcred.Credential)
-	// PutRole stores a credential of kind assume_role under id.
-	PutRole func(tb testing.TB, id string)
+	// PutGit stores a Git credential.
+	PutGit func(tb testing.TB, c cloudcred.GitCredential)
 }
 
 const (
 	id      = "0f8b7a52-2f3c-4b63-9a0e-0c1d2e3f4a5b"
+	session = "7d5b2a90-5a0e-4c55-8a4e-3f1f6a1f0c11"
+	role    = "5f3c8d1e-93c0-4f5a-b6a9-5f2f4b6f1d22"
+	chained = "b1c2d3e4-0000-4000-8000-0a0b0c0d0e0f"
 	unknown = "00000000-0000-4000-8000-000000000000"
 )
 
@@ -39,10 +42,13 @@ func Run(t *testing.T, start func(tb testing.TB) Target) {
 	ends := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 	stored := []cloudcred.Credential{
 		{ID: id, Name: "a long-lived key", Kind: cloudcred.KindAccessKey, AccessKey: &cloudcred.AccessKey{ID: "AKIAIOSFODNN7EXAMPLE", Secret: "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"}},
-		{ID: "a_session-1", Name: `a "session" of ☁`, Kind: cloudcred.KindAccessKey, AccessKey: &cloudcred.AccessKey{
+		{ID: session, Name: `a "session" of ☁`, Kind: cloudcred.KindAccessKey, AccessKey: &cloudcred.AccessKey{
 			ID: "ASIAIOSFODNN7EXAMPLE", Secret: "abc/+=", SessionToken: cloudcred.Secret(strings.Repeat("IQoJb3JpZ2luX2Vj", 100) + "=="), ExpiresAt: ends,
 		}},
 	}
+	assumed := cloudcred.Credential{ID: role, Name: "a role", Kind: cloudcred.KindAssumeRole, AssumeRole: &cloudcred.AssumeRole{
+		RoleARN: "arn:aws:iam::123456789012:role/teams/a+b=c,d.e@f-g_h", ExternalID: "acme:1/=+,.@-_", SessionName: "ops+=,.@-_", Duration: 2 * time.Hour, Base: stored[0],
+	}}
 	t.Run("a stored credential is answered as it is", func(t *testing.T) {
 		target := start(t)
 		for _, c := range stored {
@@ -73,10 +79,56 @@ func Run(t *testing.T, start func(tb testing.TB) Target) {
 			t.Errorf("Cache-Control is %q", got)
 		}
 	})
-	t.Run("a role is answered as a kind that does not work yet", func(t *testing.T) {
+	t.Run("a role is answered as it is, and its base by itself", func(t *testing.T) {
 		target := start(t)
-		target.PutRole(t, id)
-		wantError(t, target, target.APIKey, id, cloudcred.ErrUnsupported)
+		target.Put(t, stored[0])
+		target.Put(t, stored[1])
+		least := cloudcred.Credential{ID: chained, Name: "another role", Kind: cloudcred.KindAssumeRole, AssumeRole: &cloudcred.AssumeRole{
+			RoleARN: "arn:aws-cn:iam::123456789012:role/r", Base: stored[1],
+		}}
+		for _, want := range []cloudcred.Credential{assumed, least} {
+			target.Put(t, want)
+			got, err := newClient(t, target.BaseURL, target.APIKey).Resolve(t.Context(), want.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("credential (-want +got):\n%s", diff)
+			}
+			if got.AssumeRole.ExternalID.Reveal() != want.AssumeRole.ExternalID.Reveal() {
+				t.Error("another external id was answered")
+			}
+		}
+	})
+	t.Run("a role is answered whatever its base is", func(t *testing.T) {
+		target := start(t)
+		target.Put(t, assumed)
+		wantError(t, target, target.APIKey, role, cloudcred.ErrInvalid) // the base is not there
+		target.Put(t, cloudcred.Credential{ID: chained, Kind: cloudcred.KindAssumeRole, AssumeRole: &cloudcred.AssumeRole{RoleARN: "arn:aws:iam::123456789012:role/r", Base: assumed}})
+		wantError(t, target, target.APIKey, chained, cloudcred.ErrInvalid) // the base is a role
+	})
+	t.Run("a Git credential is answered as it is, and only to those who ask for one", func(t *testing.T) {
+		target := start(t)
+		target.Put(t, stored[0])
+		client := newClient(t, target.BaseURL, target.APIKey)
+		for _, want := range []cloudcred.GitCredential{
+			{ID: session, Name: "a token", Kind: cloudcred.KindGitToken, Username: "robot$acme", Token: "glpat-a_b"},
+			{ID: role, Kind: cloudcred.KindGitToken, Token: "t"},
+			{ID: chained, Name: "a key", Kind: cloudcred.KindGitSSHKey, PrivateKey: "-----BEGIN EC PRIVATE KEY-----\nMHcCAQEE\n-----END EC PRIVATE KEY-----\n", KnownHosts: "git.example.com ssh-ed25519 AAAA\n"},
+		} {
+			target.PutGit(t, want)
+			got, err := client.ResolveGit(t.Context(), want.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got); diff != "" || got.Token.Reveal() != want.Token.Reveal() || got.PrivateKey.Reveal() != want.PrivateKey.Reveal() {
+				t.Errorf("credential (-want +got), or another secret:\n%s", diff)
+			}
+			wantError(t, target, target.APIKey, want.ID, cloudcred.ErrUnsupported)
+		}
+		if _, err := client.ResolveGit(t.Context(), id); !errors.Is(err, cloudcred.ErrUnsupported) {
+			t.Errorf("an AWS credential for Git: %v", err)
+		}
 	})
 	t.Run("an unknown id is not found", func(t *testing.T) {
 		target := start(t)

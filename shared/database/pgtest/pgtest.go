@@ -30,7 +30,10 @@ import (
 )
 
 // Server is a running Postgres.
-type Server struct{ url string }
+type Server struct {
+	url string
+	own *process // nil: one that TEST_POSTGRES_URL names
+}
 
 // Start gives a server that lives as long as tb.
 func Start(tb testing.TB) *Server {
@@ -42,11 +45,24 @@ func Start(tb testing.TB) *Server {
 	if err != nil {
 		skip.Missing(tb, skip.Postgres, err.Error())
 	}
-	url, err := launch(tb, bin)
+	own, err := launch(tb, bin)
 	if err != nil {
 		skip.Missing(tb, skip.Postgres, err.Error())
 	}
-	return &Server{url: url}
+	return &Server{url: own.url, own: own}
+}
+
+// Restart ends the server at once, as a crash does, and starts it again. What was
+// committed stays. It skips the test for a server that is not its own.
+func (s *Server) Restart(tb testing.TB) {
+	tb.Helper()
+	if s.own == nil {
+		skip.Missing(tb, skip.Postgres, "the server that TEST_POSTGRES_URL names cannot be restarted")
+	}
+	s.own.stop()
+	if err := s.own.start(tb.Context()); err != nil {
+		tb.Fatal(err)
+	}
 }
 
 // Database makes an empty database that is dropped with tb, and gives its URL.
@@ -109,51 +125,72 @@ func release(dir string) int {
 
 // launch starts a server that listens on a Unix socket in its own directory: no
 // port to race for, nobody else on the machine to let in.
-func launch(tb testing.TB, bin string) (string, error) {
+func launch(tb testing.TB, bin string) (*process, error) {
 	tb.Helper()
 	// Not tb.TempDir: a socket's path has 107 bytes at most.
 	dir, err := os.MkdirTemp("/tmp", "pgtest-") //nolint:usetesting // the comment above
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	tb.Cleanup(func() { _ = os.RemoveAll(dir) })
 	attr, err := account(dir)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	data := filepath.Join(dir, "data")
 	if out, err := command(tb.Context(), attr, dir, filepath.Join(bin, "initdb"), "-D", data, "-U", "postgres",
 		"-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("initdb: %w: %s", err, out)
+		return nil, fmt.Errorf("initdb: %w: %s", err, out)
 	}
+	p := &process{
+		bin: bin, dir: dir, attr: attr,
+		url: "postgres:///postgres?user=postgres&host=" + url.QueryEscape(dir),
+	}
+	if err := p.start(tb.Context()); err != nil {
+		return nil, err
+	}
+	tb.Cleanup(p.stop)
+	return p, nil
+}
+
+// process is a server of our own.
+type process struct {
+	bin, dir, url string
+	attr          *syscall.SysProcAttr
+
+	command *exec.Cmd
+	ended   chan struct{}
+}
+
+// start returns once the server answers.
+func (p *process) start(ctx context.Context) error {
 	var log bytes.Buffer
-	server := command(context.Background(), attr, dir, filepath.Join(bin, "postgres"), "-D", data, "-k", dir,
+	p.command = command(context.WithoutCancel(ctx), p.attr, p.dir, filepath.Join(p.bin, "postgres"), "-D", filepath.Join(p.dir, "data"), "-k", p.dir,
 		"-c", "listen_addresses=", "-c", "fsync=off", "-c", "full_page_writes=off", "-c", "synchronous_commit=off")
-	server.Stdout, server.Stderr = &log, &log
-	if err := server.Start(); err != nil {
-		return "", fmt.Errorf("start postgres: %w", err)
+	p.command.Stdout, p.command.Stderr = &log, &log
+	if err := p.command.Start(); err != nil {
+		return fmt.Errorf("start postgres: %w", err)
 	}
-	ended := make(chan struct{})
+	p.ended = make(chan struct{})
 	go func() {
-		_ = server.Wait() // how it ended is in its log
-		close(ended)
+		_ = p.command.Wait() // how it ended is in its log
+		close(p.ended)
 	}()
-	stop := func() {
-		_ = server.Process.Signal(syscall.SIGQUIT) // immediate shutdown
-		select {
-		case <-ended:
-		case <-time.After(10 * time.Second):
-			_ = server.Process.Kill()
-			<-ended
-		}
+	if err := await(ctx, p.url, p.ended); err != nil {
+		p.stop()
+		return fmt.Errorf("%w: %s", err, log.String())
 	}
-	address := "postgres:///postgres?user=postgres&host=" + url.QueryEscape(dir)
-	if err := await(tb.Context(), address, ended); err != nil {
-		stop()
-		return "", fmt.Errorf("%w: %s", err, log.String())
+	return nil
+}
+
+func (p *process) stop() {
+	_ = p.command.Process.Signal(syscall.SIGQUIT) // immediate shutdown
+	select {
+	case <-p.ended:
+	case <-time.After(10 * time.Second):
+		_ = p.command.Process.Kill()
+		<-p.ended
 	}
-	tb.Cleanup(stop)
-	return address, nil
 }
 
 // await waits until the server answers.

@@ -26,16 +26,19 @@ type Cluster struct {
 	kind runcontract.Kind
 	now  func() time.Time
 
-	mu          sync.Mutex
-	credentials map[runs.ID]credential
-	configMaps  map[runs.ID]map[string]string
-	owned       map[runs.ID]types.UID
-	jobs        map[runs.ID]*batchv1.Job
-	created     map[runs.ID]int
-	pods        map[runs.ID]*corev1.Pod
-	problems    map[runs.ID][]runs.StartProblem
-	outputs     map[runs.ID]map[string][]byte
-	logs        map[runs.ID]string
+	mu           sync.Mutex
+	credentials  map[runs.ID]credential
+	configMaps   map[runs.ID]map[string]string
+	owned        map[runs.ID]types.UID
+	jobs         map[runs.ID]*batchv1.Job
+	environments map[runs.ID]string // of the runs that had a Job
+	created      map[runs.ID]int
+	pods         map[runs.ID]*corev1.Pod
+	problems     map[runs.ID][]runs.StartProblem
+	outputs      map[runs.ID]map[string][]byte
+	logs         map[runs.ID]string
+	killed       map[runs.ID]int
+	changed      chan struct{} // closed, and made anew, when a log grows or a pod ends
 }
 
 type credential struct {
@@ -53,8 +56,9 @@ func NewCluster(kind runcontract.Kind, now func() time.Time) *Cluster {
 	return &Cluster{
 		kind: kind, now: now,
 		credentials: map[runs.ID]credential{}, configMaps: map[runs.ID]map[string]string{}, owned: map[runs.ID]types.UID{},
-		jobs: map[runs.ID]*batchv1.Job{}, created: map[runs.ID]int{}, pods: map[runs.ID]*corev1.Pod{},
+		jobs: map[runs.ID]*batchv1.Job{}, environments: map[runs.ID]string{}, created: map[runs.ID]int{}, pods: map[runs.ID]*corev1.Pod{},
 		problems: map[runs.ID][]runs.StartProblem{}, outputs: map[runs.ID]map[string][]byte{}, logs: map[runs.ID]string{},
+		killed: map[runs.ID]int{}, changed: make(chan struct{}),
 	}
 }
 
@@ -88,6 +92,7 @@ func (c *Cluster) EnsureJob(_ context.Context, run runs.Run, job *batchv1.Job) (
 	made.UID = types.UID(fmt.Sprintf("%s-%d", run.ID, c.created[run.ID]))
 	made.CreationTimestamp = metav1.NewTime(c.now())
 	c.jobs[run.ID] = made
+	c.environments[run.ID] = run.Environment
 	return made.DeepCopy(), nil
 }
 
@@ -117,6 +122,34 @@ func (c *Cluster) DeleteJob(_ context.Context, id runs.ID) error {
 	return nil
 }
 
+// DeletePod notes that the pod was killed; Finish or Vanish ends it.
+func (c *Cluster) DeletePod(_ context.Context, id runs.ID) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if pod := c.pods[id]; pod != nil && live(pod) {
+		c.killed[id]++
+	}
+	return nil
+}
+
+// EnvironmentPods gives the names of an environment's pods that have not ended.
+func (c *Cluster) EnvironmentPods(_ context.Context, environment string) ([]string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var names []string
+	for id, pod := range c.pods {
+		if live(pod) && c.environments[id] == environment {
+			names = append(names, pod.Name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+func live(pod *corev1.Pod) bool {
+	return pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
+}
+
 // remove removes the Job, its pod and what it owns; the mutex is held.
 func (c *Cluster) remove(id runs.ID) {
 	if c.owned[id] == c.jobs[id].UID {
@@ -125,6 +158,13 @@ func (c *Cluster) remove(id runs.ID) {
 	}
 	delete(c.jobs, id)
 	delete(c.pods, id)
+	c.tell()
+}
+
+// tell wakes who follows a log; the mutex is held.
+func (c *Cluster) tell() {
+	close(c.changed)
+	c.changed = make(chan struct{})
 }
 
 // Observe gives all there is, but events and outputs.
@@ -172,14 +212,54 @@ func (c *Cluster) Output(_ context.Context, id runs.ID, key string) ([]byte, err
 // Ping says that all is well.
 func (c *Cluster) Ping(context.Context) error { return nil }
 
-// Logs gives the log of a pod that has begun, as far as it goes.
-func (c *Cluster) Logs(_ context.Context, id runs.ID, _ runs.LogOptions) (io.ReadCloser, error) {
+// Logs gives the log of a pod that has begun, as far as it goes; following, until
+// the pod has ended.
+func (c *Cluster) Logs(ctx context.Context, id runs.ID, opts runs.LogOptions) (io.ReadCloser, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !(runs.Observation{Pods: c.podsOf(id)}).Begun() {
 		return nil, fmt.Errorf("run %s: %w", id, runs.ErrNoLogs)
 	}
+	if opts.Follow {
+		ctx, stop := context.WithCancel(ctx)
+		return &followed{cluster: c, id: id, ctx: ctx, stop: stop}, nil
+	}
 	return io.NopCloser(strings.NewReader(c.logs[id])), nil
+}
+
+// followed is a log that is read while it grows.
+type followed struct {
+	cluster *Cluster
+	id      runs.ID
+	at      int
+	ctx     context.Context //nolint:containedctx // a stream's life is its context's
+	stop    context.CancelFunc
+}
+
+func (f *followed) Read(p []byte) (int, error) {
+	for {
+		f.cluster.mu.Lock()
+		text, pod, changed := f.cluster.logs[f.id], f.cluster.pods[f.id], f.cluster.changed
+		f.cluster.mu.Unlock()
+		if f.at < len(text) {
+			n := copy(p, text[f.at:])
+			f.at += n
+			return n, nil
+		}
+		if pod == nil || !live(pod) {
+			return 0, io.EOF
+		}
+		select {
+		case <-f.ctx.Done():
+			return 0, f.ctx.Err()
+		case <-changed:
+		}
+	}
+}
+
+func (f *followed) Close() error {
+	f.stop()
+	return nil
 }
 
 // Credentials lists credential Secrets.

@@ -28,6 +28,7 @@ func (c *Cluster) SetPod(id runs.ID, pod *corev1.Pod) {
 	}
 	pod.Name = c.jobs[id].Name + "-pod"
 	c.pods[id] = pod
+	c.tell()
 }
 
 // SetProblems sets the warning events of a run.
@@ -59,6 +60,7 @@ func (c *Cluster) SetLog(id runs.ID, text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.logs[id] = text
+	c.tell()
 }
 
 // Finish ends the run's pod and Job: with exit code 0 the Job is complete.
@@ -97,6 +99,13 @@ func (c *Cluster) Job(id runs.ID) *batchv1.Job {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.jobs[id].DeepCopy()
+}
+
+// Killed counts how often the run's living pod was killed.
+func (c *Cluster) Killed(id runs.ID) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.killed[id]
 }
 
 // JobsCreated counts how often a Job was created for the run.

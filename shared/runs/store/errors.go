@@ -16,21 +16,20 @@ import (
 type violation int
 
 const (
-	none violation = iota
-	liveEnvironment
+	none  violation = iota
+	taken           // the environment by a live run, or the idempotency key
 	runExists
 	noSuchRun
 	checkFailed
 )
 
 // violated tells a driver's error by SQLSTATE and constraint name, or by SQLite's
-// extended result code: of the runs table's constraints, one is a primary key
-// and one a unique index, so that the code alone is clear.
+// extended result code, which does not say which of two unique indexes it was.
 func (s *Store) violated(err error) violation {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		switch {
-		case pg.Code == "23505" && pg.ConstraintName == s.table+"_live_environment":
-			return liveEnvironment
+		case pg.Code == "23505" && pg.ConstraintName != s.table+"_pkey":
+			return taken
 		case pg.Code == "23505":
 			return runExists
 		case pg.Code == "23503":
@@ -43,7 +42,7 @@ func (s *Store) violated(err error) violation {
 	if lite, ok := errors.AsType[*sqlite.Error](err); ok {
 		switch lite.Code() {
 		case sqlite3.SQLITE_CONSTRAINT_UNIQUE:
-			return liveEnvironment
+			return taken
 		case sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY:
 			return runExists
 		case sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY:

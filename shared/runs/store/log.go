@@ -11,12 +11,13 @@ import (
 	"github.com/kubeopera/platform/shared/runs"
 )
 
-// SaveLog keeps the log of a run.
+// SaveLog keeps the log of a run, unless a longer one is there.
 func (s *Store) SaveLog(ctx context.Context, id runs.ID, log runs.ArchivedLog) error {
 	r := logRow{RunID: string(id), Gzip: log.Gzip, Bytes: log.Bytes, Truncated: log.Truncated, SavedAt: stamp(log.SavedAt)}
 	_, err := s.db.Writer().NewInsert().Model(&r).ModelTableExpr("? AS l", bun.Ident(s.logTable())).
 		On("CONFLICT (run_id) DO UPDATE").
 		Set("gzip = EXCLUDED.gzip, bytes = EXCLUDED.bytes, truncated = EXCLUDED.truncated, saved_at = EXCLUDED.saved_at").
+		Where("l.bytes <= EXCLUDED.bytes").
 		Exec(ctx)
 	if err == nil {
 		return nil

@@ -8,10 +8,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/fstest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kubeopera/platform/shared/database"
+	"github.com/kubeopera/platform/shared/runs"
 )
 
 func TestBothDialectsHaveTheSameMigrations(t *testing.T) {
@@ -42,7 +45,7 @@ func sameSchema(t *testing.T, address string) { //nolint:thelper // a test of it
 			t.Fatal(err)
 		}
 	}
-	for _, tbl := range []string{"runs", "runs_logs"} {
+	for _, tbl := range []string{"runs", "runs_events", "runs_logs"} {
 		want := columns(t, postgres, fmt.Sprintf(`SELECT column_name || CASE is_nullable WHEN 'NO' THEN ' not null' ELSE '' END
 			FROM information_schema.columns WHERE table_name = '%s'`, tbl))
 		got := columns(t, sqlite, fmt.Sprintf(`SELECT name || CASE "notnull" WHEN 1 THEN ' not null' ELSE '' END FROM pragma_table_info('%s')`, tbl))
@@ -109,5 +112,70 @@ func refusesNewer(t *testing.T, address string) { //nolint:thelper // a test of 
 	err := Migrate(t.Context(), db, "runs")
 	if !errors.Is(err, database.ErrNewerSchema) || !strings.Contains(err.Error(), "version 9999") {
 		t.Errorf("got %v, want ErrNewerSchema with the version", err)
+	}
+}
+
+// TestUpgrade migrates a database that the first release has made and used.
+func TestUpgrade(t *testing.T) {
+	t.Parallel()
+	upgrades(t, sqliteURL(t))
+}
+
+func upgrades(t *testing.T, address string) { //nolint:thelper // a test of its own, run by TestPostgres as well
+	db := open(t, address)
+	first := database.Migrations{VersionTable: "runs_migrations"}
+	for dialect, into := range map[database.Dialect]*fs.FS{database.Postgres: &first.Postgres, database.SQLite: &first.SQLite} {
+		all, err := files(dialect, "runs")
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := fs.ReadFile(all, "00001_runs.sql")
+		if err != nil {
+			t.Fatal(err)
+		}
+		*into = fstest.MapFS{"00001_runs.sql": &fstest.MapFile{Data: data}}
+	}
+	if err := db.Migrate(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	const insert = `INSERT INTO runs (id, operation, name, environment, inputs, created_at, status, phase, message, error_code,
+		progress_done, progress_total, progress_current, started_at, updated_at, version, cleaned)
+		VALUES (?, 'apply', ?, ?, '{}', ?, ?, 'apply', 'm', '', 1, 2, '', ?, ?, 3, ?)`
+	at := time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
+	for id, status := range map[string]string{"running": "running", "queued": "queued"} {
+		var started any
+		if status == "running" {
+			started = at
+		}
+		if _, err := db.Writer().NewRaw(insert, id, id, id, at, status, started, at, false).Exec(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := New(db, "runs")
+	if err := s.Ping(t.Context()); !errors.Is(err, runs.ErrDatabase) || !strings.Contains(err.Error(), "version 1") {
+		t.Errorf("ping of an old schema: %v", err)
+	}
+	if err := Migrate(t.Context(), db, "runs"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Ping(t.Context()); err != nil {
+		t.Errorf("ping: %v", err)
+	}
+	if _, err := db.Writer().NewRaw("INSERT INTO runs_migrations (version_id, is_applied) VALUES (9999, ?)", true).Exec(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if version, err := CheckSchema(t.Context(), db, "runs"); err != nil || version != 9999 {
+		t.Errorf("while a later release takes over: version %d, %v", version, err)
+	}
+	running, err := s.Get(t.Context(), "running")
+	if err != nil || !running.ClaimedAt.Equal(at) {
+		t.Errorf("a run at work holds no slot: %+v, %v", running, err)
+	}
+	queued, err := s.Get(t.Context(), "queued")
+	if err != nil || !queued.ClaimedAt.IsZero() {
+		t.Errorf("a queued run holds a slot: %+v, %v", queued, err)
+	}
+	if _, err := s.Claim(t.Context(), queued, 1, at); !errors.Is(err, runs.ErrNoSlot) {
+		t.Errorf("got %v, want ErrNoSlot", err)
 	}
 }

@@ -2,9 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
-	"errors"
-	"fmt"
 
 	"github.com/uptrace/bun"
 
@@ -33,7 +30,17 @@ func (s *Store) Get(ctx context.Context, id runs.ID) (runs.Run, error) {
 	if err := s.selectRuns(s.db.Reader(), &r).Where("r.id = ?", string(id)).Scan(ctx); err != nil {
 		return runs.Run{}, wrap("get run", id, err)
 	}
-	return r.run(), nil
+	return r.run()
+}
+
+// ByKey gives the run of a caller's idempotency key.
+func (s *Store) ByKey(ctx context.Context, requestedBy, key string) (runs.Run, error) {
+	var r row
+	err := s.selectRuns(s.db.Writer(), &r).Where("r.requested_by = ?", requestedBy).Where("r.idempotency_key = ?", key).Where("r.idempotency_key <> ''").Scan(ctx)
+	if err != nil {
+		return runs.Run{}, wrap("get the run of an idempotency key", "", err)
+	}
+	return r.run()
 }
 
 // List gives runs, newest first.
@@ -50,13 +57,22 @@ func (s *Store) List(ctx context.Context, f runs.Filter) ([]runs.Run, error) {
 	if f.Environment != "" {
 		q = q.Where("r.environment = ?", f.Environment)
 	}
+	if f.Operation != "" {
+		q = q.Where("r.operation = ?", string(f.Operation))
+	}
+	if !f.CreatedAfter.IsZero() {
+		q = q.Where("r.created_at >= ?", f.CreatedAfter.UTC())
+	}
+	if !f.CreatedBefore.IsZero() {
+		q = q.Where("r.created_at < ?", f.CreatedBefore.UTC())
+	}
 	if f.Before != "" {
 		q = q.Where("r.id < ?", string(f.Before))
 	}
 	if err := q.Scan(ctx); err != nil {
 		return nil, wrap("list runs", "", err)
 	}
-	return toRuns(rows), nil
+	return toRuns(rows)
 }
 
 // Unfinished gives live runs, oldest first.
@@ -66,7 +82,7 @@ func (s *Store) Unfinished(ctx context.Context) ([]runs.Run, error) {
 	if err != nil {
 		return nil, wrap("read unfinished runs", "", err)
 	}
-	return toRuns(rows), nil
+	return toRuns(rows)
 }
 
 // Uncleaned gives ended runs that are not cleaned, oldest first.
@@ -77,7 +93,25 @@ func (s *Store) Uncleaned(ctx context.Context, limit int) ([]runs.Run, error) {
 	if err != nil {
 		return nil, wrap("read ended runs", "", err)
 	}
-	return toRuns(rows), nil
+	return toRuns(rows)
+}
+
+// Count gives how many runs there are of each status.
+func (s *Store) Count(ctx context.Context) (map[api.Status]int, error) {
+	var rows []struct {
+		Status string
+		N      int64
+	}
+	err := s.db.Reader().NewSelect().ModelTableExpr("? AS r", bun.Ident(s.table)).
+		ColumnExpr("r.status").ColumnExpr("count(*) AS n").GroupExpr("r.status").Scan(ctx, &rows)
+	if err != nil {
+		return nil, wrap("count runs", "", err)
+	}
+	counts := map[api.Status]int{}
+	for _, r := range rows {
+		counts[api.Status(r.Status)] = int(r.N)
+	}
+	return counts, nil
 }
 
 // Known gives the ids that have a row.
@@ -98,101 +132,8 @@ func (s *Store) Known(ctx context.Context, ids []runs.ID) (map[runs.ID]bool, err
 	return known, nil
 }
 
-// Insert adds a run.
-func (s *Store) Insert(ctx context.Context, run runs.Run) error {
-	r := toRow(run)
-	// Twice, for when the holder ends between the refusal and the look at it.
-	for range 3 {
-		_, err := s.db.Writer().NewInsert().Model(&r).ModelTableExpr("?", bun.Ident(s.table)).Exec(ctx)
-		if err == nil {
-			return nil
-		}
-		switch s.violated(err) {
-		case liveEnvironment:
-			if holder, err := s.holder(ctx, run.Environment); err != nil {
-				return err
-			} else if holder != "" {
-				return &runs.BusyError{Environment: run.Environment, Holder: holder}
-			}
-		case runExists, checkFailed:
-			return fmt.Errorf("insert run %s: %w: %w", run.ID, runs.ErrConflict, err)
-		default:
-			return wrap("insert run", run.ID, err)
-		}
-	}
-	return fmt.Errorf("insert run %s: environment %q: %w", run.ID, run.Environment, runs.ErrConflict)
-}
-
-// holder is the live run of an environment, empty if there is none.
-func (s *Store) holder(ctx context.Context, environment string) (runs.ID, error) {
-	var id string
-	err := s.db.Writer().NewSelect().ModelTableExpr("? AS r", bun.Ident(s.table)).ColumnExpr("r.id").
-		Where("r.environment = ?", environment).Where("r.status IN (?)", bun.List(words(runs.LiveStatuses()))).Scan(ctx, &id)
-	if errors.Is(err, sql.ErrNoRows) {
-		return "", nil
-	}
-	if err != nil {
-		return "", wrap("look for the live run of an environment", "", err)
-	}
-	return runs.ID(id), nil
-}
-
-// Update changes a run.
-func (s *Store) Update(ctx context.Context, run runs.Run) (runs.Run, error) {
-	r := toRow(run)
-	r.Version++
-	result, err := s.db.Writer().NewUpdate().Model(&r).ModelTableExpr("? AS r", bun.Ident(s.table)).
-		Column("status", "phase", "message", "error_code", "progress_done", "progress_total", "progress_current",
-			"started_at", "updated_at", "finished_at", "version").
-		Where("r.id = ?", string(run.ID)).
-		Where("r.version = ?", run.Version).
-		Where("r.status IN (?)", bun.List(words(runs.Predecessors(run.Status)))).
-		Exec(ctx)
-	if err != nil {
-		if s.violated(err) == checkFailed {
-			return runs.Run{}, fmt.Errorf("update run %s: %w: %w", run.ID, runs.ErrConflict, err)
-		}
-		return runs.Run{}, wrap("update run", run.ID, err)
-	}
-	if changed, err := result.RowsAffected(); err != nil {
-		return runs.Run{}, wrap("update run", run.ID, err)
-	} else if changed == 0 {
-		return runs.Run{}, s.explain(ctx, run.ID, "update run")
-	}
-	stored := r.run()
-	stored.QueuePosition = run.QueuePosition
-	return stored, nil
-}
-
-// MarkCleaned sets Cleaned.
-func (s *Store) MarkCleaned(ctx context.Context, id runs.ID) error {
-	result, err := s.db.Writer().NewUpdate().ModelTableExpr("? AS r", bun.Ident(s.table)).Set("cleaned = ?", true).
-		Where("r.id = ?", string(id)).Where("r.status IN (?)", bun.List(words(runs.FinalStatuses()))).Exec(ctx)
-	if err != nil {
-		return wrap("mark run", id, err)
-	}
-	if changed, err := result.RowsAffected(); err != nil {
-		return wrap("mark run", id, err)
-	} else if changed == 0 {
-		return s.explain(ctx, id, "mark run")
-	}
-	return nil
-}
-
-// explain says why no row was changed.
-func (s *Store) explain(ctx context.Context, id runs.ID, doing string) error {
-	known, err := s.Known(ctx, []runs.ID{id})
-	switch {
-	case err != nil:
-		return err
-	case known[id]:
-		return fmt.Errorf("%s %s: it has changed: %w", doing, id, runs.ErrConflict)
-	default:
-		return fmt.Errorf("%s %s: %w", doing, id, runs.ErrNotFound)
-	}
-}
-
-// Ping says whether runs can be read, and that the writer is there.
+// Ping says whether runs can be read, that the writer is there, and that the
+// tables are not those of an earlier release.
 func (s *Store) Ping(ctx context.Context) error {
 	if err := s.db.Writer().PingContext(ctx); err != nil {
 		return wrap("ping", "", err)
@@ -201,7 +142,8 @@ func (s *Store) Ping(ctx context.Context) error {
 	if err := s.db.Reader().NewSelect().ModelTableExpr("? AS r", bun.Ident(s.table)).ColumnExpr("r.id").Limit(1).Scan(ctx, &ids); err != nil {
 		return wrap("ping", "", err)
 	}
-	return nil
+	_, err := CheckSchema(ctx, s.db, s.table)
+	return err
 }
 
 // selectRuns selects runs with their place in the queue.

@@ -59,6 +59,7 @@ func TestPostgres(t *testing.T) {
 		"has the schema that SQLite has": sameSchema,
 		"is migrated by many at once":    migratedByMany,
 		"is refused when newer":          refusesNewer,
+		"is upgraded":                    upgrades,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -82,11 +83,15 @@ func TestDatabaseFailure(t *testing.T) {
 	run := storetest.NewRun(t, "acme")
 	_, get := s.Get(t.Context(), run.ID)
 	_, list := s.List(t.Context(), runs.Filter{})
-	_, update := s.Update(t.Context(), run)
+	_, update := s.Update(t.Context(), run, nil)
 	_, known := s.Known(t.Context(), []runs.ID{run.ID})
 	_, log := s.Log(t.Context(), run.ID)
+	_, claim := s.Claim(t.Context(), run, 1, run.CreatedAt)
+	_, events := s.Events(t.Context(), run.ID)
+	_, byKey := s.ByKey(t.Context(), "me", "k")
+	_, count := s.Count(t.Context())
 	for what, err := range map[string]error{
-		"get": get, "list": list, "update": update, "known": known, "log": log,
+		"get": get, "list": list, "update": update, "known": known, "log": log, "claim": claim, "events": events, "key": byKey, "count": count,
 		"insert": s.Insert(t.Context(), run), "mark": s.MarkCleaned(t.Context(), run.ID),
 		"save log": s.SaveLog(t.Context(), run.ID, runs.ArchivedLog{}), "ping": s.Ping(t.Context()),
 	} {

@@ -8,14 +8,10 @@ package account
 
 import (
 	"context"
-	"encoding/json"
-	"encoding/xml"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -24,6 +20,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	elbclassic "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancing"
 	elb "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/aws/smithy-go"
@@ -36,13 +33,11 @@ const callTimeout = 30 * time.Second
 
 // Client reads and writes the emulator's account.
 type Client struct {
-	endpoint *url.URL
-	http     *http.Client
-	ec2      *ec2.Client
-	iam      *iam.Client
-
+	ec2       *ec2.Client
+	iam       *iam.Client
 	scaling   *autoscaling.Client
 	balancing *elb.Client
+	classic   *elbclassic.Client
 }
 
 var _ eks.Account = (*Client)(nil)
@@ -58,8 +53,9 @@ func New(endpoint *url.URL) *Client {
 		Retryer:      func() aws.Retryer { return aws.NopRetryer{} },
 	}
 	return &Client{
-		endpoint: endpoint, http: client, ec2: ec2.NewFromConfig(config), iam: iam.NewFromConfig(config),
+		ec2: ec2.NewFromConfig(config), iam: iam.NewFromConfig(config),
 		scaling: autoscaling.NewFromConfig(config), balancing: elb.NewFromConfig(config),
+		classic: elbclassic.NewFromConfig(config),
 	}
 }
 
@@ -142,106 +138,4 @@ func translate(what string, err error) error {
 		return fmt.Errorf("%s: %w: %s", what, eks.ErrNotFound, apiErr.ErrorMessage())
 	}
 	return fmt.Errorf("%s: %w", what, err)
-}
-
-// RoleTrusts reads a role's trust policy.
-func (c *Client) RoleTrusts(ctx context.Context, roleARN, service string) (bool, error) {
-	if !strings.Contains(roleARN, ":role/") {
-		return false, nil
-	}
-	document, err := c.trustPolicy(ctx, roleARN[strings.LastIndexByte(roleARN, '/')+1:])
-	if errors.Is(err, eks.ErrNotFound) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	return trusts(document, service)
-}
-
-// trustPolicy asks IAM, for which this one call is no reason to have an SDK.
-func (c *Client) trustPolicy(ctx context.Context, role string) (string, error) {
-	form := url.Values{"Action": {"GetRole"}, "Version": {"2010-05-08"}, "RoleName": {role}}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.endpoint.String(), strings.NewReader(form.Encode()))
-	if err != nil {
-		return "", fmt.Errorf("get role: %w", err)
-	}
-	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	// The emulator takes the service from the scope and looks at nothing else.
-	req.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=simulator/20200101/us-east-1/iam/aws4_request, SignedHeaders=host, Signature=none")
-	resp, err := c.http.Do(req)
-	if err != nil {
-		return "", fmt.Errorf("get role: %w", err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	body, err := io.ReadAll(resp.Body)
-	switch {
-	case err != nil:
-		return "", fmt.Errorf("get role: %w", err)
-	case resp.StatusCode == http.StatusNotFound:
-		return "", fmt.Errorf("get role: %w", eks.ErrNotFound)
-	case resp.StatusCode != http.StatusOK:
-		return "", fmt.Errorf("get role: %s", resp.Status)
-	}
-	var out struct {
-		Document string `xml:"GetRoleResult>Role>AssumeRolePolicyDocument"`
-	}
-	if err := xml.Unmarshal(body, &out); err != nil {
-		return "", fmt.Errorf("get role: %w", err)
-	}
-	document, err := url.PathUnescape(out.Document)
-	if err != nil {
-		return "", fmt.Errorf("get role: %w", err)
-	}
-	return document, nil
-}
-
-func trusts(document, service string) (bool, error) {
-	var policy struct {
-		Statement []struct {
-			Effect    string
-			Principal principal
-			Action    oneOrMany
-		}
-	}
-	if err := json.Unmarshal([]byte(document), &policy); err != nil {
-		return false, fmt.Errorf("read trust policy: %w", err)
-	}
-	for _, s := range policy.Statement {
-		if s.Effect == "Allow" && slices.Contains(s.Action, "sts:AssumeRole") && slices.Contains(s.Principal.Service, service) {
-			return true, nil
-		}
-	}
-	return false, nil
-}
-
-// principal is what a trust policy trusts; "*" and others than services do not matter here.
-type principal struct{ Service oneOrMany }
-
-func (p *principal) UnmarshalJSON(data []byte) error {
-	if len(data) > 0 && data[0] != '{' {
-		return nil
-	}
-	type plain principal
-	if err := json.Unmarshal(data, (*plain)(p)); err != nil {
-		return fmt.Errorf("principal: %w", err)
-	}
-	return nil
-}
-
-// oneOrMany is how IAM writes lists.
-type oneOrMany []string
-
-func (o *oneOrMany) UnmarshalJSON(data []byte) error {
-	var one string
-	if json.Unmarshal(data, &one) == nil {
-		*o = oneOrMany{one}
-		return nil
-	}
-	var many []string
-	if err := json.Unmarshal(data, &many); err != nil {
-		return fmt.Errorf("neither a string nor strings: %w", err)
-	}
-	*o = many
-	return nil
 }

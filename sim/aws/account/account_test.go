@@ -49,7 +49,7 @@ func TestRoleTrusts(t *testing.T) {
 		{name: "another service", body: statement(`{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}`)},
 		{name: "a user", body: statement(`{"Effect":"Allow","Principal":{"AWS":"arn:aws:iam::123456789012:root"},"Action":"sts:AssumeRole"}`)},
 		{name: "denied", body: statement(`{"Effect":"Deny","Principal":{"Service":"eks.amazonaws.com"},"Action":"sts:AssumeRole"}`)},
-		{name: "no role", status: http.StatusNotFound, body: "<ErrorResponse/>"},
+		{name: "no role", status: http.StatusNotFound, body: "<ErrorResponse><Error><Code>NoSuchEntity</Code></Error></ErrorResponse>"},
 		{name: "no ARN of a role", arn: "arn:aws:iam::123456789012:user/a"},
 		{name: "emulator in trouble", status: http.StatusInternalServerError, fails: true},
 		{name: "no XML", body: "{}", fails: true},

@@ -35,6 +35,16 @@ func (g *Gateway) adminRoutes() http.Handler {
 			Service: q.Get("service"), Operation: q.Get("operation"), AccessKeyID: q.Get("access_key_id"),
 		}))
 	})
+	mux.HandleFunc("POST /_sim/keys/{id}/expire", func(w http.ResponseWriter, r *http.Request) {
+		if err := g.cfg.Keys.Expire(r.PathValue("id"), g.cfg.Now()); err != nil {
+			writeJSON(w, http.StatusNotFound, map[string]string{"error": "no such key"})
+			return
+		}
+		w.WriteHeader(http.StatusNoContent)
+	})
+	mux.HandleFunc("POST /_sim/sessions/expire", func(w http.ResponseWriter, r *http.Request) {
+		writeJSON(w, http.StatusOK, map[string]int{"expired": g.cfg.Keys.ExpireSessions(r.URL.Query().Get("role_arn"), g.cfg.Now())})
+	})
 	mux.HandleFunc("DELETE /_sim/calls", func(w http.ResponseWriter, _ *http.Request) {
 		g.ClearCalls()
 		w.WriteHeader(http.StatusNoContent)

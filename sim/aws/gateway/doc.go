@@ -6,6 +6,7 @@
 // that the service's protocol has, lets faults act, records the call, and hands
 // the request to one of the fakes in this process or else to the emulator.
 //
-// Paths below /_sim/ are the gateway's own: faults, recorded calls, health.
+// Paths below /_sim/ are the gateway's own: faults, recorded calls, the end of
+// keys and sessions, health.
 // They are not signed. No bucket can have that name.
 package gateway

@@ -23,7 +23,7 @@ const maxBody = 256 << 20
 
 // Config is what a gateway needs.
 type Config struct {
-	Keys     sigv4.Keys              // required
+	Keys     *keyring.Ring           // required
 	Services map[string]http.Handler // by the credential scope's service name
 	Fallback http.Handler            // required: all other services
 	Now      func() time.Time        // nil: time.Now

@@ -39,10 +39,13 @@ func setup(t *testing.T) *fixture {
 	if err := f.keys.Register(keyring.Key{ID: keyID, Secret: secret, PrincipalARN: arn}); err != nil {
 		t.Fatal(err)
 	}
-	var err error
+	service, err := sts.New(sts.Config{Keys: f.keys})
+	if err != nil {
+		t.Fatal(err)
+	}
 	f.gateway, err = gateway.New(gateway.Config{
 		Keys:     f.keys,
-		Services: map[string]http.Handler{"sts": sts.New()},
+		Services: map[string]http.Handler{"sts": service},
 		Fallback: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { f.fallback.Add(1) }),
 	})
 	if err != nil {

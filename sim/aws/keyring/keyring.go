@@ -86,6 +86,25 @@ func (r *Ring) Expire(id string, at time.Time) error {
 	return nil
 }
 
+// ExpireSessions lets all sessions of a role that have not ended yet end at the
+// given time, and says how many there were.
+func (r *Ring) ExpireSessions(roleARN string, at time.Time) int {
+	prefix, path, _ := strings.Cut(roleARN, ":role/")
+	// A session's ARN lacks the role's path.
+	role := prefix + ":role/" + path[strings.LastIndexByte(path, '/')+1:]
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := 0
+	for id, k := range r.keys {
+		if k.SessionToken != "" && !k.Expired(at) && CanonicalARN(k.PrincipalARN) == role && CanonicalARN(k.PrincipalARN) != k.PrincipalARN {
+			k.ExpiresAt = at
+			r.keys[id] = k
+			n++
+		}
+	}
+	return n
+}
+
 // Find returns the key with that id, expired or not.
 func (r *Ring) Find(id string) (Key, error) {
 	r.mu.RLock()

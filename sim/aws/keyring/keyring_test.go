@@ -61,6 +61,38 @@ func TestLifeOfAKey(t *testing.T) {
 	}
 }
 
+func TestExpireSessions(t *testing.T) {
+	t.Parallel()
+	ring := keyring.New()
+	at := time.Date(2026, 11, 30, 0, 0, 0, 0, time.UTC)
+	for id, k := range map[string]keyring.Key{
+		"ASIAKEYRINGTEST00001": {SessionToken: "t", PrincipalARN: "arn:aws:sts::123456789012:assumed-role/ci/a"},
+		"ASIAKEYRINGTEST00002": {SessionToken: "t", PrincipalARN: "arn:aws:sts::123456789012:assumed-role/ci/b", ExpiresAt: at.Add(time.Hour)},
+		"ASIAKEYRINGTEST00003": {SessionToken: "t", PrincipalARN: "arn:aws:sts::123456789012:assumed-role/ci/c", ExpiresAt: at.Add(-time.Hour)},
+		"ASIAKEYRINGTEST00004": {SessionToken: "t", PrincipalARN: "arn:aws:sts::123456789012:assumed-role/cd/a"},
+		"AKIAKEYRINGTEST00001": {PrincipalARN: "arn:aws:iam::123456789012:user/ci"},
+		"AKIAKEYRINGTEST00002": {PrincipalARN: "arn:aws:iam::123456789012:role/ci"},
+	} {
+		k.ID, k.Secret = id, "s"
+		if err := ring.Register(k); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := ring.ExpireSessions("arn:aws:iam::123456789012:role/teams/ci", at); n != 2 {
+		t.Errorf("%d sessions were ended, want 2", n)
+	}
+	for id, want := range map[string]bool{
+		"ASIAKEYRINGTEST00001": true, "ASIAKEYRINGTEST00002": true, "ASIAKEYRINGTEST00004": false, "AKIAKEYRINGTEST00001": false, "AKIAKEYRINGTEST00002": false,
+	} {
+		if k, err := ring.Find(id); err != nil || k.Expired(at) != want {
+			t.Errorf("%s: %v, expired %t", id, err, k.Expired(at))
+		}
+	}
+	if k, err := ring.Find("ASIAKEYRINGTEST00003"); err != nil || !k.ExpiresAt.Equal(at.Add(-time.Hour)) {
+		t.Errorf("a session that had ended: %v, %s", err, k.ExpiresAt)
+	}
+}
+
 func TestCanonicalARN(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{

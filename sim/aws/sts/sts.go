@@ -1,14 +1,21 @@
-// Package sts fakes the Security Token Service as far as it says who a caller
-// is. The caller comes from the request's context, where the gateway put it
+// Package sts fakes the Security Token Service: who a caller is, and sessions of
+// roles. The caller comes from the request's context, where the gateway put it
 // after it had verified the signature.
+//
+// A session is a temporary key in the account's keyring. Once it has ended, the
+// gateway refuses it as AWS does.
 package sts
 
 import (
 	"crypto/sha256"
 	"encoding/base32"
 	"encoding/xml"
+	"errors"
+	"fmt"
 	"net/http"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/kubeopera/platform/sim/aws/keyring"
 	"github.com/kubeopera/platform/sim/aws/protocol"
@@ -16,31 +23,70 @@ import (
 
 const namespace = "https://sts.amazonaws.com/doc/2011-06-15/"
 
+// Config is what the fake needs.
+type Config struct {
+	Keys  *keyring.Ring    // required: sessions are registered there
+	Roles Roles            // nil: there is no role to assume
+	Now   func() time.Time // nil: time.Now
+}
+
 // Service answers STS calls.
-type Service struct{}
+type Service struct {
+	cfg Config
+
+	mu       sync.Mutex
+	lifetime time.Duration // 0: sessions last as long as is asked for
+}
 
 // New returns the fake.
-func New() *Service { return &Service{} }
-
-func (*Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	requestID := w.Header().Get("X-Amzn-Requestid")
-	// A GET, as in a presigned URL, has its parameters in the query; PostForm alone would miss them.
-	if err := r.ParseForm(); err != nil {
-		protocol.WriteError(w, r, protocol.Query, requestID,
-			&protocol.Error{Status: http.StatusBadRequest, Code: "MalformedQueryString", Message: "the parameters cannot be read"})
-		return
+func New(cfg Config) (*Service, error) {
+	if cfg.Keys == nil {
+		return nil, errors.New("sts: keys are required")
 	}
-	if action := r.Form.Get("Action"); action != "GetCallerIdentity" {
-		protocol.WriteError(w, r, protocol.Query, requestID, &protocol.Error{
-			Status: http.StatusBadRequest, Code: "InvalidAction", Message: "the simulator does not have the action " + action,
-		})
-		return
+	if cfg.Now == nil {
+		cfg.Now = time.Now
 	}
-	arn := keyring.CallerFrom(r.Context()).PrincipalARN
-	w.Header().Set("Content-Type", "text/xml")
-	answer := callerIdentity{Xmlns: namespace, ARN: arn, UserID: UserID(arn), Account: Account(arn), RequestID: requestID}
-	_ = xml.NewEncoder(w).Encode(answer) // the client is gone: there is nobody to tell
+	return &Service{cfg: cfg}, nil
 }
+
+// ShortenSessions lets sessions that are made from now on end after lifetime,
+// whatever is asked for and less than AWS allows, so that a client has to renew
+// its session soon; 0 is the end of that. As clients may use a session until the
+// moment when it ends, it is refused only after half a lifetime more.
+func (s *Service) ShortenSessions(lifetime time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lifetime = lifetime
+}
+
+func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	// A GET, as in a presigned URL, has its parameters in the query; PostForm alone would miss them.
+	err := r.ParseForm()
+	var out any
+	switch action := r.Form.Get("Action"); {
+	case err != nil:
+		err = &protocol.Error{Status: http.StatusBadRequest, Code: "MalformedQueryString", Message: "the parameters cannot be read"}
+	case action == "GetCallerIdentity":
+		arn := keyring.CallerFrom(r.Context()).PrincipalARN
+		out = callerIdentity{Xmlns: namespace, ARN: arn, UserID: UserID(arn), Account: Account(arn), RequestID: requestID(w)}
+	case action == "AssumeRole":
+		out, err = s.assumeRole(r, requestID(w))
+	default:
+		err = &protocol.Error{Status: http.StatusBadRequest, Code: "InvalidAction", Message: "the simulator does not have the action " + action}
+	}
+	if err != nil {
+		answer, ok := errors.AsType[*protocol.Error](err)
+		if !ok {
+			answer = &protocol.Error{Status: http.StatusInternalServerError, Code: "InternalFailure", Message: err.Error()}
+		}
+		protocol.WriteError(w, r, protocol.Query, requestID(w), answer)
+		return
+	}
+	w.Header().Set("Content-Type", "text/xml")
+	_ = xml.NewEncoder(w).Encode(out) // the client is gone: there is nobody to tell
+}
+
+func requestID(w http.ResponseWriter) string { return w.Header().Get("X-Amzn-Requestid") }
 
 type callerIdentity struct {
 	XMLName   xml.Name `xml:"GetCallerIdentityResponse"`
@@ -79,4 +125,8 @@ func UserID(arn string) string {
 func uniqueID(prefix, arn string) string {
 	sum := sha256.Sum256([]byte(arn))
 	return prefix + base32.StdEncoding.EncodeToString(sum[:])[:17]
+}
+
+func invalid(format string, args ...any) error {
+	return &protocol.Error{Status: http.StatusBadRequest, Code: "ValidationError", Message: fmt.Sprintf(format, args...)}
 }

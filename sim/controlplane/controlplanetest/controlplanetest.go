@@ -3,7 +3,6 @@ package controlplanetest
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -20,12 +19,8 @@ import (
 // is skipped.
 func Assets(tb testing.TB) string {
 	tb.Helper()
-	script, err := findScript()
-	if err != nil {
-		tb.Fatal(err)
-	}
 	var problem strings.Builder
-	command := exec.CommandContext(tb.Context(), script, "--cached")
+	command := exec.CommandContext(tb.Context(), filepath.Join(Root(tb), "tools", "control-plane"), "--cached")
 	command.Stderr = &problem
 	output, err := command.Output()
 	if err != nil {
@@ -34,19 +29,20 @@ func Assets(tb testing.TB) string {
 	return strings.TrimSpace(string(output))
 }
 
-// findScript looks in the directories above: tests run in their package's.
-func findScript() (string, error) {
-	dir, err := os.Getwd()
+// Root is the checkout, which holds the directory that tests run in.
+func Root(tb testing.TB) string {
+	tb.Helper()
+	start, err := os.Getwd()
 	if err != nil {
-		return "", err
+		tb.Fatal(err)
 	}
-	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
-		path := filepath.Join(dir, "tools", "control-plane")
-		if info, err := os.Stat(path); err == nil && !info.IsDir() {
-			return path, nil
+	for dir := start; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.work")); err == nil {
+			return dir
 		}
 	}
-	return "", errors.New("tools/control-plane not found above the package")
+	tb.Fatalf("no go.work in %s or above", start)
+	return ""
 }
 
 // Start runs a control plane until the test ends. Assets, Dir and Log are set

@@ -72,6 +72,8 @@ spec:
       containers:
         - name: ebs-plugin
           image: public.ecr.aws/ebs-csi-driver/aws-ebs-csi-driver:stand-in
+          args:
+            - controller
         - name: csi-snapshotter
           image: public.ecr.aws/csi-components/csi-snapshotter:stand-in
 `},

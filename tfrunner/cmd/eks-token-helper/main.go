@@ -18,7 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientauthentication "k8s.io/client-go/pkg/apis/clientauthentication/v1beta1"
 
-	"github.com/kubeopera/platform/tfrunner/internal/ekstoken"
+	"github.com/kubeopera/platform/shared/runner/ekstoken"
 )
 
 const usage = `eks-token-helper --region REGION --cluster-name NAME

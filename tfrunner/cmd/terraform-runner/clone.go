@@ -10,8 +10,9 @@ import (
 	"github.com/kubeopera/platform/shared/api"
 	"github.com/kubeopera/platform/shared/redact"
 	"github.com/kubeopera/platform/shared/runcontract"
+	"github.com/kubeopera/platform/shared/runner"
+	"github.com/kubeopera/platform/shared/runner/runlog"
 	"github.com/kubeopera/platform/tfrunner/internal/clone"
-	"github.com/kubeopera/platform/tfrunner/internal/runlog"
 )
 
 const cloneHelp = `terraform-runner clone [flags]
@@ -32,36 +33,36 @@ Flags:
 // gitHelper is the command that git itself calls.
 const gitHelper = "git-credential"
 
-func cloneCommand(args []string, p process) runcontract.ExitCode {
+func cloneCommand(args []string, p runner.Process) runcontract.ExitCode {
 	flags := flag.NewFlagSet("clone", flag.ContinueOnError)
 	dir := flags.String("dir", runcontract.ModulesDir, "folder to clone into; it is emptied first")
 	caFile := flags.String("ca-file", filepath.Join(runcontract.ModulesCADir, runcontract.ModulesCAFile), "CA bundle of the repository's server, if it exists")
 	authDir := flags.String("auth-dir", runcontract.ModulesAuthDir, "folder with the files username and password, if the repository needs them")
 	message := flags.String("termination-message", runcontract.TerminationMessagePath, "file for the container's termination message")
-	if code, done := parse(flags, cloneHelp, args, p); done {
+	if code, done := p.Parse(flags, cloneHelp, args); done {
 		return code
 	}
-	ctx, stop := interruptible()
+	ctx, stop := runner.Interruptible()
 	defer stop()
 
 	redactor := redact.New(clone.Secrets(*authDir)...)
-	log := runlog.New(p.stdout, redactor)
+	log := runlog.New(p.Stdout, redactor)
 	defer log.Close()
 
 	result := runcontract.Result{Phase: api.PhaseCloning}
 	self, err := os.Executable()
 	if err == nil {
 		var commit string
-		log.Printf("cloning %s at %s", p.getenv("MODULES_REPOSITORY_URL"), p.getenv("MODULES_REPOSITORY_REF"))
+		log.Printf("cloning %s at %s", p.Getenv("MODULES_REPOSITORY_URL"), p.Getenv("MODULES_REPOSITORY_REF"))
 		commit, err = clone.Clone(ctx, clone.Config{
-			URL:               p.getenv("MODULES_REPOSITORY_URL"),
-			Ref:               p.getenv("MODULES_REPOSITORY_REF"),
-			Environment:       p.getenv("ENVIRONMENT"),
+			URL:               p.Getenv("MODULES_REPOSITORY_URL"),
+			Ref:               p.Getenv("MODULES_REPOSITORY_REF"),
+			Environment:       p.Getenv("ENVIRONMENT"),
 			Dir:               *dir,
 			CAFile:            *caFile,
 			AuthDir:           *authDir,
-			CredentialCommand: []string{self, gitHelper, "--auth-dir=" + *authDir, "--url=" + p.getenv("MODULES_REPOSITORY_URL")},
-			Getenv:            p.getenv,
+			CredentialCommand: []string{self, gitHelper, "--auth-dir=" + *authDir, "--url=" + p.Getenv("MODULES_REPOSITORY_URL")},
+			Getenv:            p.Getenv,
 			Redactor:          redactor,
 			Log:               log.Printf,
 		})
@@ -96,16 +97,16 @@ func cloneFailure(ctx context.Context, err error) runcontract.Result {
 }
 
 // credentialCommand answers git's question for a username and password.
-func credentialCommand(args []string, p process) runcontract.ExitCode {
+func credentialCommand(args []string, p runner.Process) runcontract.ExitCode {
 	flags := flag.NewFlagSet(gitHelper, flag.ContinueOnError)
 	authDir := flags.String("auth-dir", "", "folder with the files username and password")
 	url := flags.String("url", "", "URL of the repository")
-	flags.SetOutput(p.stderr)
+	flags.SetOutput(p.Stderr)
 	if err := flags.Parse(args); err != nil || flags.NArg() != 1 {
-		return exitUsage
+		return runner.ExitUsage
 	}
-	if err := clone.Answer(flags.Arg(0), *url, *authDir, p.stdin, p.stdout); err != nil {
-		p.complain("terraform-runner: %v\n", err)
+	if err := clone.Answer(flags.Arg(0), *url, *authDir, p.Stdin, p.Stdout); err != nil {
+		p.Complain("terraform-runner: %v\n", err)
 		return runcontract.ExitCloneFailed
 	}
 	return runcontract.ExitOK

@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"github.com/kubeopera/platform/shared/runcontract"
+	"github.com/kubeopera/platform/shared/runner"
+	"github.com/kubeopera/platform/shared/runner/runnertest"
 )
 
 // gitServer serves a modules repository over https to who knows the password.
@@ -117,7 +119,7 @@ func (f *fixture) clone(t *testing.T, env ...string) *child {
 		t.Fatal(err)
 	}
 	path, _ := os.LookupEnv("PATH")
-	c := &child{output: &lockedBuffer{}}
+	c := &child{output: &runnertest.Buffer{}}
 	c.cmd = exec.CommandContext(t.Context(), os.Args[0], "init", "--", os.Args[0], "clone",
 		"--dir="+filepath.Join(f.dir, "modules-repository"), "--auth-dir="+filepath.Join(f.dir, "auth"),
 		"--ca-file="+filepath.Join(f.dir, "ca.crt"), "--termination-message="+filepath.Join(f.dir, "termination-log"))
@@ -174,7 +176,7 @@ func TestCommand(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			var stdout, stderr strings.Builder
-			code := command(tt.args, process{getenv: func(string) string { return "" }, stdout: &stdout, stderr: &stderr})
+			code := command(tt.args, runner.Process{Name: "terraform-runner", Getenv: func(string) string { return "" }, Stdout: &stdout, Stderr: &stderr})
 			if code != tt.want {
 				t.Errorf("exit code %d, want %d", code, tt.want)
 			}

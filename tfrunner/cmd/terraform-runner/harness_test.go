@@ -6,32 +6,25 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"golang.org/x/sys/unix"
 
 	"github.com/kubeopera/platform/shared/api"
 	"github.com/kubeopera/platform/shared/runcontract"
+	"github.com/kubeopera/platform/shared/runner/awsfake"
+	"github.com/kubeopera/platform/shared/runner/runnertest"
 	"github.com/kubeopera/platform/shared/skip"
-	"github.com/kubeopera/platform/tfrunner/internal/awsfake"
+	"github.com/kubeopera/platform/sim/pki"
 )
 
 // actAsRunner makes the test binary behave as terraform-runner: the tests run
@@ -42,6 +35,11 @@ func TestMain(m *testing.M) {
 	// git starts it with an environment of its own.
 	asHelper := len(os.Args) > 1 && os.Args[1] == gitHelper
 	if _, ok := os.LookupEnv(actAsRunner); ok || asHelper {
+		if pod, ok := os.LookupEnv(runcontract.EnvPodName); ok { // in a UTS namespace of its own
+			if err := unix.Sethostname([]byte(pod)); err != nil {
+				panic(err)
+			}
+		}
 		main()
 	}
 	os.Exit(m.Run())
@@ -59,11 +57,12 @@ const (
 // a fake API server.
 type fixture struct {
 	aws     *awsfake.Server
-	cluster *cluster
+	cluster *runnertest.Outputs
 	dir     string
 	spec    runcontract.Spec
 	extra   []string // environment variables
 	args    []string
+	runs    int // so far
 }
 
 // backend is what every environment of the tests begins with.
@@ -83,7 +82,11 @@ variable "credential_principal_arn" { type = string }
 
 // outputs are the outputs of an EKS environment.
 func outputs() string {
-	ca := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("certificate")}))
+	authority, err := pki.New("cluster")
+	if err != nil {
+		panic(err) // no randomness
+	}
+	ca := base64.StdEncoding.EncodeToString(authority.PEM())
 	return fmt.Sprintf(`
 output "cluster_name" { value = "acme" }
 output "cluster_endpoint" { value = "https://0123.gr7.eu-west-1.eks.amazonaws.com" }
@@ -106,7 +109,7 @@ func prepare(t *testing.T, hcl string) *fixture {
 	if _, err := exec.LookPath("terraform"); err != nil {
 		skip.Missing(t, skip.Terraform, err.Error())
 	}
-	f := &fixture{aws: awsfake.New(t), cluster: newCluster(t), dir: t.TempDir()}
+	f := &fixture{aws: awsfake.New(t), cluster: runnertest.NewOutputs(t), dir: t.TempDir()}
 	f.spec = runcontract.Spec{
 		Version: runcontract.SpecVersion, ID: "0196f3a0-0000-7000-8000-000000000001", Kind: runcontract.KindProvision,
 		Operation: api.OperationApply, Name: environment, Environment: environment,
@@ -161,26 +164,7 @@ func (f *fixture) write(t *testing.T, name, content string) {
 // child is the runner as a process.
 type child struct {
 	cmd    *exec.Cmd
-	output *lockedBuffer
-}
-
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-// Write adds to the buffer.
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-// String is what was written so far.
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
+	output *runnertest.Buffer
 }
 
 // start starts the runner as the Job does, below its init.
@@ -191,19 +175,26 @@ func (f *fixture) start(t *testing.T) *child {
 		t.Fatal(err)
 	}
 	f.mount(t, map[string]string{runcontract.SpecFile: string(spec)}) // now that the test has set it
-	kubeconfig := f.cluster.kubeconfig(t, filepath.Join(f.dir, "kubeconfig"))
+	kubeconfig := f.cluster.Kubeconfig(t, filepath.Join(f.dir, "kubeconfig"))
 	self := os.Args[0]
 	args := []string{
 		"init", "--", self, "run",
 		"--modules-dir=" + filepath.Join(f.dir, "modules-repository"),
 		"--credential-dir=" + filepath.Join(f.dir, "credential"),
 		"--termination-message=" + filepath.Join(f.dir, "termination-log"),
+		"--rescue-dir=" + filepath.Join(f.dir, "rescue"),
 		"--lock-timeout=0s",
 	}
-	c := &child{output: &lockedBuffer{}}
+	c := &child{output: &runnertest.Buffer{}}
 	c.cmd = exec.CommandContext(context.Background(), self, append(args, f.args...)...)
 	c.cmd.Stdout, c.cmd.Stderr = c.output, c.output
 	c.cmd.WaitDelay = 5 * time.Second
+	// A host name of its own, as a pod has: it is what a lock names.
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWUTS,
+		UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
+	}
 	path, _ := os.LookupEnv("PATH")
 	c.cmd.Env = append([]string{
 		actAsRunner + "=1",
@@ -212,13 +203,16 @@ func (f *fixture) start(t *testing.T) *child {
 		"TF_CLI_CONFIG_FILE=" + filepath.Join(f.dir, "terraform.rc"),
 		"KUBECONFIG=" + kubeconfig,
 		runcontract.EnvPodNamespace + "=kubeopera-provisioning",
+		runcontract.EnvPodName + "=" + f.pod(),
 		// What must not reach Terraform:
 		"TF_VAR_credential_principal_arn=from-the-environment",
 		"AWS_ACCESS_KEY_ID=AKIAOFTHEENVIRONMENT",
 		"AWS_SECRET_ACCESS_KEY=of-the-environment",
 		"LEAK=leaked",
 	}, f.extra...)
-	if err := c.cmd.Start(); err != nil {
+	if err := c.cmd.Start(); errors.Is(err, syscall.EPERM) {
+		skip.Missing(t, skip.Namespaces, err.Error())
+	} else if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -231,6 +225,32 @@ func (f *fixture) start(t *testing.T) *child {
 		}
 	})
 	return c
+}
+
+// pod is the name of the run's pod.
+func (f *fixture) pod() string { return runcontract.JobName(f.spec.Kind, f.spec.ID) + "-abcde" }
+
+// next makes it another run of the same environment, in a pod whose workspace is
+// new. What ran before is known to have ended.
+func (f *fixture) next(t *testing.T, operation api.Operation) {
+	t.Helper()
+	if err := os.RemoveAll(filepath.Join(f.dir, "modules-repository", "run")); err != nil {
+		t.Fatal(err)
+	}
+	f.cluster.Reset()
+	f.runs++
+	f.spec.EndedRuns = append(f.spec.EndedRuns, f.spec.ID)
+	f.spec.ID = fmt.Sprintf("0196f3a0-0000-7000-8000-%012d", f.runs+1)
+	f.spec.Operation = operation
+}
+
+// succeed runs it to its end, which must be a good one.
+func (f *fixture) succeed(t *testing.T) runcontract.Result {
+	t.Helper()
+	if code := f.start(t).wait(t); code != runcontract.ExitOK {
+		t.Fatalf("exit code %d", code)
+	}
+	return f.result(t)
 }
 
 func (c *child) terminate(t *testing.T) {
@@ -279,7 +299,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 func (f *fixture) result(t *testing.T) runcontract.Result {
 	t.Helper()
 	var published, last runcontract.Result
-	if err := json.Unmarshal(f.cluster.data(runcontract.KeyResult), &published); err != nil {
+	if err := json.Unmarshal(f.cluster.Data(runcontract.KeyResult), &published); err != nil {
 		t.Fatalf("read %s: %v", runcontract.KeyResult, err)
 	}
 	if err := json.Unmarshal(f.terminationMessage(t), &last); err != nil {
@@ -306,8 +326,8 @@ func (f *fixture) noSecret(t *testing.T, c *child) {
 	places := map[string]string{
 		"the container's log":     c.output.String(),
 		"the termination message": string(f.terminationMessage(t)),
-		"progress.json":           string(f.cluster.data(runcontract.KeyProgress)),
-		"result.json":             string(f.cluster.data(runcontract.KeyResult)),
+		"progress.json":           string(f.cluster.Data(runcontract.KeyProgress)),
+		"result.json":             string(f.cluster.Data(runcontract.KeyResult)),
 		"the log tail":            f.logTail(t),
 	}
 	for place, text := range places {
@@ -321,7 +341,7 @@ func (f *fixture) noSecret(t *testing.T, c *child) {
 
 func (f *fixture) logTail(t *testing.T) string {
 	t.Helper()
-	z, err := gzip.NewReader(bytes.NewReader(f.cluster.data(runcontract.KeyLogTail)))
+	z, err := gzip.NewReader(bytes.NewReader(f.cluster.Data(runcontract.KeyLogTail)))
 	if err != nil {
 		t.Fatalf("read the log tail: %v", err)
 	}
@@ -330,91 +350,4 @@ func (f *fixture) logTail(t *testing.T) string {
 		t.Fatalf("read the log tail: %v", err)
 	}
 	return string(text)
-}
-
-// cluster is an API server with nothing but one namespace's Secrets, which can
-// only be created and replaced.
-type cluster struct {
-	srv *httptest.Server
-
-	mu       sync.Mutex
-	secret   *corev1.Secret
-	requests []string
-	progress []runcontract.Progress
-	refuse   bool
-}
-
-func newCluster(t *testing.T) *cluster {
-	t.Helper()
-	c := &cluster{}
-	c.srv = httptest.NewTLSServer(c)
-	t.Cleanup(c.srv.Close)
-	return c
-}
-
-func (c *cluster) kubeconfig(t *testing.T, path string) string {
-	t.Helper()
-	cfg := clientcmdapi.NewConfig()
-	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.srv.Certificate().Raw})
-	cfg.Clusters["fake"] = &clientcmdapi.Cluster{Server: c.srv.URL, CertificateAuthorityData: ca}
-	cfg.AuthInfos["runner"] = &clientcmdapi.AuthInfo{Token: "token"}
-	cfg.Contexts["fake"] = &clientcmdapi.Context{Cluster: "fake", AuthInfo: "runner"}
-	cfg.CurrentContext = "fake"
-	if err := clientcmd.WriteToFile(*cfg, path); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
-// ServeHTTP takes a Secret.
-func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.requests = append(c.requests, r.Method+" "+r.URL.Path)
-	if c.refuse {
-		answer(w, http.StatusForbidden, &metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonForbidden, Code: http.StatusForbidden, Message: "secrets is forbidden"})
-		return
-	}
-	object, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
-	secret, ok := object.(*corev1.Secret)
-	if err != nil || !ok {
-		answer(w, http.StatusBadRequest, &metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonBadRequest, Code: http.StatusBadRequest})
-		return
-	}
-	if r.Method == http.MethodPost && c.secret != nil {
-		answer(w, http.StatusConflict, &metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonAlreadyExists, Code: http.StatusConflict})
-		return
-	}
-	c.secret = secret
-	var p runcontract.Progress
-	if json.Unmarshal(secret.Data[runcontract.KeyProgress], &p) == nil {
-		c.progress = append(c.progress, p)
-	}
-	answer(w, http.StatusOK, secret)
-}
-
-func answer(w http.ResponseWriter, status int, object runtime.Object) {
-	switch o := object.(type) {
-	case *corev1.Secret:
-		o.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}
-	case *metav1.Status:
-		o.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	// A client that is gone needs no answer.
-	_ = json.NewEncoder(w).Encode(object)
-}
-
-func (c *cluster) data(key string) []byte {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.secret == nil {
-		return nil
-	}
-	return c.secret.Data[key]
 }

@@ -80,7 +80,7 @@ func (k *kubeadm) says(t *testing.T, text string) {
 	t.Helper()
 	eventually(t, "the progress says: "+text, func() bool {
 		var p runcontract.Progress
-		return json.Unmarshal(k.cluster.data(runcontract.KeyProgress), &p) == nil && strings.Contains(p.Message, text)
+		return json.Unmarshal(k.cluster.Data(runcontract.KeyProgress), &p) == nil && strings.Contains(p.Message, text)
 	})
 }
 
@@ -92,8 +92,8 @@ func (k *kubeadm) noKey(t *testing.T, c *child) {
 	for place, text := range map[string]string{
 		"the container's log":     c.output.String(),
 		"the termination message": string(k.terminationMessage(t)),
-		"progress.json":           string(k.cluster.data(runcontract.KeyProgress)),
-		"result.json":             string(k.cluster.data(runcontract.KeyResult)),
+		"progress.json":           string(k.cluster.Data(runcontract.KeyProgress)),
+		"result.json":             string(k.cluster.Data(runcontract.KeyResult)),
 		"the log tail":            k.logTail(t),
 		"the state":               string(state),
 	} {
@@ -123,7 +123,7 @@ func TestRun_kubeadm_ends_with_two_kubeconfigs(t *testing.T) {
 	if result.Outcome != runcontract.OutcomeSucceeded || result.Message != "applied: 1 added, 0 changed, 0 removed; 3 of 3 control-plane nodes joined" {
 		t.Errorf("result %+v", result)
 	}
-	public, internal := k.cluster.data(runcontract.KeyKubeconfig), k.cluster.data(runcontract.KeyKubeconfigInternal)
+	public, internal := k.cluster.Data(runcontract.KeyKubeconfig), k.cluster.Data(runcontract.KeyKubeconfigInternal)
 	if info, err := kubeconfig.Check(internal); err != nil || info.Server != "https://acme-internal.example.com:6443" {
 		t.Errorf("internal kubeconfig: %+v, %v", info, err)
 	}
@@ -168,17 +168,17 @@ func TestRun_kubeadm_incomplete_control_plane_keeps_its_kubeconfig(t *testing.T)
 		t.Errorf("message %q", result.Message)
 	}
 	var p runcontract.Progress
-	if err := json.Unmarshal(k.cluster.data(runcontract.KeyProgress), &p); err != nil {
+	if err := json.Unmarshal(k.cluster.Data(runcontract.KeyProgress), &p); err != nil {
 		t.Fatal(err)
 	}
-	var states []runcontract.NodeState
+	var states []api.NodeState
 	for _, n := range p.Nodes {
 		states = append(states, n.State)
 	}
-	if diff := cmp.Diff([]runcontract.NodeState{runcontract.NodeJoined, runcontract.NodeFailed, runcontract.NodeWaiting}, states); diff != "" {
+	if diff := cmp.Diff([]api.NodeState{api.NodeJoined, api.NodeFailed, api.NodeWaiting}, states); diff != "" {
 		t.Errorf("nodes (-want +got):\n%s", diff)
 	}
-	if _, err := kubeconfig.Check(k.cluster.data(runcontract.KeyKubeconfig)); err != nil {
+	if _, err := kubeconfig.Check(k.cluster.Data(runcontract.KeyKubeconfig)); err != nil {
 		t.Errorf("kubeconfig: %v", err)
 	}
 	k.noKey(t, c)
@@ -205,7 +205,7 @@ func TestRun_kubeadm_wait_ends_at_once_and_is_resumed(t *testing.T) {
 	if _, locked := k.aws.Object(bucketName, lockKey); locked {
 		t.Error("the state is still locked")
 	}
-	if k.cluster.data(runcontract.KeyKubeconfig) != nil {
+	if k.cluster.Data(runcontract.KeyKubeconfig) != nil {
 		t.Error("a kubeconfig was published")
 	}
 

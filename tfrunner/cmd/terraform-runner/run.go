@@ -11,27 +11,39 @@ import (
 	"github.com/kubeopera/platform/shared/api"
 	"github.com/kubeopera/platform/shared/redact"
 	"github.com/kubeopera/platform/shared/runcontract"
-	"github.com/kubeopera/platform/tfrunner/internal/awsconfig"
+	"github.com/kubeopera/platform/shared/runner"
+	"github.com/kubeopera/platform/shared/runner/awsconfig"
+	"github.com/kubeopera/platform/shared/runner/publish"
+	"github.com/kubeopera/platform/shared/runner/runlog"
 	"github.com/kubeopera/platform/tfrunner/internal/events"
-	"github.com/kubeopera/platform/tfrunner/internal/publish"
+	"github.com/kubeopera/platform/tfrunner/internal/memory"
 	"github.com/kubeopera/platform/tfrunner/internal/run"
-	"github.com/kubeopera/platform/tfrunner/internal/runlog"
 	"github.com/kubeopera/platform/tfrunner/internal/terraform"
 	"github.com/kubeopera/platform/tfrunner/internal/workdir"
 )
 
 const runHelp = `terraform-runner run [flags]
 
-Carries out the run that run.json in the mounted environment describes: checks
-the AWS credential, makes sure of the state bucket, runs terraform init, plan and
-apply, waits until the nodes of a kubeadm cluster have set themselves up, makes
-the kubeconfig, and publishes progress and result in the outputs Secret. SIGTERM
-interrupts Terraform once; it saves its state and releases its lock before the run
-ends. The wait for nodes ends at once; the same run again takes it up.
+Carries out the run that run.json in the mounted environment describes, and
+publishes progress and result in the outputs Secret.
+
+  apply    checks the AWS credential, makes sure of the state bucket, runs
+           terraform init, plan and apply, waits until the nodes of a kubeadm
+           cluster have set themselves up, and makes the kubeconfig
+  plan     says what apply would change
+  destroy  removes what the cluster has made in AWS by itself, and what Terraform made
+  unlock   removes the lock of the state that the run names
+
+A state that an earlier run could not save is saved before anything else. SIGTERM,
+the deadline or a lack of memory interrupts Terraform once; it saves its state and
+releases its lock before the run ends. The wait for nodes ends at once; the same
+run again takes it up.
 
 Environment:
   ENVIRONMENT           the environment; default: the one whose folder has a run.json
   POD_NAMESPACE         namespace of the outputs Secret
+  POD_NAME              this pod: locks that name it are the run's own
+  MEMORY_LIMIT_BYTES    the container's memory limit; default: the cgroup's
   TERRAFORM_BINARY      default: terraform on PATH
   TERRAFORM_LOCK_FILE   provider lock file that belongs to the provider mirror, if it exists
   TF_CLI_CONFIG_FILE    Terraform's own configuration: where the provider mirror is
@@ -39,8 +51,8 @@ Environment:
 
 Exit codes: 64 internal, 65 invalid run spec, 68 credential refused, 69 state
 bucket, 70 state locked, 71 init, 72 plan, 73 replacement refused, 74 apply,
-75 kubeconfig, 76 publish, 77 interrupted, 78 deadline, 80 state not saved,
-81 control plane incomplete.
+75 kubeconfig, 76 publish, 77 interrupted, 78 deadline, 79 memory, 80 state not
+saved, 81 control plane incomplete, 82 unlock refused, 83 leftovers.
 
 Flags:
 `
@@ -54,37 +66,39 @@ const defaultLockTimeout = 30 * time.Second
 type runFlags struct {
 	modulesDir         string
 	credentialDir      string
+	rescueDir          string
 	terminationMessage string
 	lockTimeout        time.Duration
 }
 
-func runCommand(args []string, p process) runcontract.ExitCode {
+func runCommand(args []string, p runner.Process) runcontract.ExitCode {
 	var f runFlags
 	flags := flag.NewFlagSet("run", flag.ContinueOnError)
 	flags.StringVar(&f.modulesDir, "modules-dir", runcontract.ModulesDir, "clone of the modules repository")
 	flags.StringVar(&f.credentialDir, "credential-dir", runcontract.CredentialDir, "folder with the AWS credential's files")
+	flags.StringVar(&f.rescueDir, "rescue-dir", runcontract.RescueDir, "folder with the state that an earlier run left in its outputs Secret")
 	flags.StringVar(&f.terminationMessage, "termination-message", runcontract.TerminationMessagePath, "file for the container's termination message")
 	flags.DurationVar(&f.lockTimeout, "lock-timeout", defaultLockTimeout, "how long to wait for a state lock that somebody else holds")
-	if code, done := parse(flags, runHelp, args, p); done {
+	if code, done := p.Parse(flags, runHelp, args); done {
 		return code
 	}
 	// From here on a signal means: stop in order.
-	ctx, stop := interruptible()
+	ctx, stop := runner.Interruptible()
 	defer stop()
 
 	files := awsconfig.FilesIn(f.credentialDir)
 	secrets, secretsErr := files.Secrets()
 	redactor := redact.New(secrets...)
-	log := runlog.New(p.stdout, redactor)
+	log := runlog.New(p.Stdout, redactor)
 	defer log.Close()
 	refuse := func(code runcontract.ErrorCode, err error) runcontract.ExitCode {
-		return refuseRun(f.terminationMessage, code, err, redactor, log)
+		return runner.Refuse(f.terminationMessage, api.PhasePreparingState, code, err, redactor, log)
 	}
-	log.Printf("terraform-runner %s", version())
+	log.Printf("terraform-runner %s", runner.Version())
 	if secretsErr != nil {
 		return refuse(runcontract.CodeCredentialRefused, secretsErr)
 	}
-	environmentDir, spec, err := readSpec(f.modulesDir, p.getenv("ENVIRONMENT"))
+	environmentDir, spec, err := readSpec(f.modulesDir, p.Getenv("ENVIRONMENT"))
 	if err != nil {
 		return refuse(runcontract.CodeInvalidSpec, err)
 	}
@@ -92,33 +106,40 @@ func runCommand(args []string, p process) runcontract.ExitCode {
 	if err := adoptEnv(spec.Env, p); err != nil {
 		return refuse(runcontract.CodeInvalidSpec, err)
 	}
-	secretsClient, namespace, err := secretsClient(p.getenv)
+	watch, err := memory.New(p.Getenv(runcontract.EnvMemoryLimit))
+	if err != nil {
+		return refuse(runcontract.CodeInvalidSpec, err)
+	}
+	secretsClient, namespace, err := p.OutputsClient()
 	if err != nil {
 		return refuse(runcontract.CodePublish, err)
 	}
 
 	dir := workdir.Path(f.modulesDir, spec.Environment)
 	result := run.Run(ctx, run.Config{
-		Spec:    spec,
-		AWS:     &account{files: files, spec: spec},
-		Log:     log,
-		WorkDir: dir,
-		Hide:    redactor.Add,
+		Spec:        spec,
+		AWS:         &account{files: files, spec: spec},
+		Log:         log,
+		RescueDir:   f.rescueDir,
+		Pod:         ownHost(p.Getenv(runcontract.EnvPodName)),
+		LockTimeout: f.lockTimeout,
+		Memory:      watch,
+		Hide:        redactor.Add,
 		Publisher: publish.New(publish.Config{
 			Secrets:            secretsClient,
 			Name:               runcontract.OutputsSecretName(spec.Kind, spec.ID),
 			Namespace:          namespace,
-			Labels:             publish.Labels(spec),
+			Labels:             publish.Labels(spec.Kind, spec.ID, spec.Environment),
 			TerminationMessage: f.terminationMessage,
 			Redactor:           redactor,
 			Warn:               func(format string, args ...any) { log.Printf("warning: "+format, args...) },
 		}),
 		Terraform: func(onEvent func(events.Event)) (run.Terraform, error) {
-			binary, err := terraformBinary(p.getenv)
+			binary, err := terraformBinary(p.Getenv)
 			if err != nil {
 				return nil, err
 			}
-			lockFile := p.getenv("TERRAFORM_LOCK_FILE")
+			lockFile := p.Getenv("TERRAFORM_LOCK_FILE")
 			if lockFile == "" {
 				lockFile = defaultLockFile
 			}
@@ -128,7 +149,7 @@ func runCommand(args []string, p process) runcontract.ExitCode {
 			return terraform.New(terraform.Config{
 				Binary:      binary,
 				Dir:         dir,
-				Env:         terraform.Env(p.getenv, spec.Env, files.Env()),
+				Env:         terraform.Env(p.Getenv, spec.Env, files.Env(), watch.Limit()),
 				WaitDelay:   run.WaitDelay(spec),
 				LockTimeout: f.lockTimeout,
 				OnEvent:     onEvent,
@@ -141,20 +162,13 @@ func runCommand(args []string, p process) runcontract.ExitCode {
 	return result.ErrorCode.Exit()
 }
 
-// refuseRun ends a run of which so little is known that there is no Secret to publish to.
-func refuseRun(terminationMessage string, code runcontract.ErrorCode, err error, redactor *redact.Redactor, log *runlog.Log) runcontract.ExitCode {
-	log.Printf("== failed (%s): %v", code, err)
-	result := runcontract.Result{
-		Outcome:    runcontract.OutcomeFailed,
-		Phase:      api.PhasePreparingState,
-		ErrorCode:  code,
-		Message:    redactor.String(err.Error()),
-		FinishedAt: time.Now().UTC(),
+// ownHost is the host that the locks of this pod's Terraform name: the pod's name,
+// unless the pod has its node's name or a shortened one, which others may have too.
+func ownHost(pod string) string {
+	if host, err := os.Hostname(); err != nil || host != pod {
+		return ""
 	}
-	if err := os.WriteFile(terminationMessage, result.Compact(), 0o600); err != nil {
-		log.Printf("warning: write the termination message: %v", err)
-	}
-	return code.Exit()
+	return pod
 }
 
 // readSpec finds the environment's folder in the clone and reads its run spec.
@@ -184,21 +198,11 @@ func readSpec(modulesDir, environment string) (dir string, spec runcontract.Spec
 	return dir, spec, nil
 }
 
-// adoptEnv puts the run spec's variables into this process's environment, from
-// where the AWS SDK takes endpoints, proxies and CA bundles.
-func adoptEnv(env map[string]string, p process) error {
+// adoptEnv checks the run spec's variables and puts them into this process's
+// environment.
+func adoptEnv(env map[string]string, p runner.Process) error {
 	if err := terraform.CheckEnv(env); err != nil {
 		return fmt.Errorf("run spec: env: %w", err)
 	}
-	for key, value := range env {
-		if err := p.setenv(key, value); err != nil {
-			return fmt.Errorf("run spec: env: %w", err)
-		}
-	}
-	// Nobody makes the home folder in a container whose only writable folders are mounts.
-	if home := p.getenv("HOME"); home != "" {
-		// Terraform says clearly enough what it cannot write.
-		_ = os.MkdirAll(home, 0o700)
-	}
-	return nil
+	return p.AdoptEnv(env)
 }

@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/kubeopera/platform/shared/api"
 	"github.com/kubeopera/platform/shared/redact"
-	"github.com/kubeopera/platform/shared/runcontract"
 )
 
 // The parameters below a cluster's prefix.
@@ -67,7 +67,7 @@ type Cluster struct {
 
 // Node is a control-plane node.
 type Node struct {
-	runcontract.Node
+	api.Node
 	// Instance is the EC2 instance that reported; empty if none did.
 	Instance string
 }
@@ -106,23 +106,23 @@ func read(name string, join, status report) Node {
 	worksAgain := status.state == statusRunning && status.at.After(join.at)
 	switch {
 	case join.state == joinJoined:
-		n.State, n.Message = runcontract.NodeJoined, "joined"
+		n.State, n.Message = api.NodeJoined, "joined"
 	case status.state == statusFailed && !joinsAgain:
-		n.State, n.Message = runcontract.NodeFailed, failed(status.phase, status.message)
+		n.State, n.Message = api.NodeFailed, failed(status.phase, status.message)
 	case join.state == joinFailed && !worksAgain:
-		n.State, n.Message = runcontract.NodeFailed, failed(status.phase, join.message)
+		n.State, n.Message = api.NodeFailed, failed(status.phase, join.message)
 	case join.state == joinJoining:
-		n.State, n.Message = runcontract.NodeJoining, text
+		n.State, n.Message = api.NodeJoining, text
 		if text == "" || status.state != statusRunning {
 			n.Message = "joining the cluster"
 		}
 	case status.state == statusRunning || status.state == statusDone:
-		n.State, n.Message = runcontract.NodeWorking, text
+		n.State, n.Message = api.NodeWorking, text
 		if text == "" {
 			n.Message = "at work"
 		}
 	default:
-		n.State, n.Message = runcontract.NodeWaiting, "has not reported yet"
+		n.State, n.Message = api.NodeWaiting, "has not reported yet"
 	}
 	return n
 }
@@ -146,7 +146,7 @@ func (c Cluster) Published() bool { return c.Kubeconfig != "" }
 func (c Cluster) Joined() int {
 	n := 0
 	for _, node := range c.Nodes {
-		if node.State == runcontract.NodeJoined {
+		if node.State == api.NodeJoined {
 			n++
 		}
 	}
@@ -159,9 +159,9 @@ func (c Cluster) Complete() bool {
 }
 
 // Failed is the first node that has given up, if one has.
-func (c Cluster) Failed() (Node, bool) { return c.first(runcontract.NodeFailed) }
+func (c Cluster) Failed() (Node, bool) { return c.first(api.NodeFailed) }
 
-func (c Cluster) first(state runcontract.NodeState) (Node, bool) {
+func (c Cluster) first(state api.NodeState) (Node, bool) {
 	for _, node := range c.Nodes {
 		if node.State == state {
 			return node, true
@@ -173,8 +173,8 @@ func (c Cluster) first(state runcontract.NodeState) (Node, bool) {
 // Focus is the node that everything waits for: one that failed, else the one
 // that is joining, else the first that is no member. ok is false if all are.
 func (c Cluster) Focus() (n Node, ok bool) {
-	for _, state := range []runcontract.NodeState{
-		runcontract.NodeFailed, runcontract.NodeJoining, runcontract.NodeWorking, runcontract.NodeWaiting,
+	for _, state := range []api.NodeState{
+		api.NodeFailed, api.NodeJoining, api.NodeWorking, api.NodeWaiting,
 	} {
 		if n, ok := c.first(state); ok {
 			return n, true

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/kubeopera/platform/shared/runcontract"
+	"github.com/kubeopera/platform/shared/api"
 )
 
 func TestRead_one_node(t *testing.T) {
@@ -19,42 +19,42 @@ func TestRead_one_node(t *testing.T) {
 		name         string
 		join, status string
 		instance     string // as Terraform knows it; empty: it does not
-		want         runcontract.NodeState
+		want         api.NodeState
 		says         string
 		of           string // the instance that reported
 	}{
-		{"nothing yet", "PENDING", "PENDING", "", runcontract.NodeWaiting, "has not reported yet", ""},
-		{"at work", "PENDING", "RUNNING|packages|i-1|1764493200|", "", runcontract.NodeWorking, "packages", "i-1"},
-		{"at work, in words", "PENDING", "RUNNING|kubeadm_init|i-1|1764493200|attempt 2", "", runcontract.NodeWorking, "kubeadm init: attempt 2", "i-1"},
-		{"words that repeat the phase", "PENDING", "RUNNING|kubeadm init|i-1|1764493200|kubeadm init, attempt 2", "", runcontract.NodeWorking, "kubeadm init, attempt 2", "i-1"},
-		{"joining", "JOINING:i-1:1764493210", "RUNNING|kubeadm join|i-1|1764493200|", "", runcontract.NodeJoining, "kubeadm join", "i-1"},
-		{"joining without a status", "JOINING:i-1:1764493210", "PENDING", "", runcontract.NodeJoining, "joining the cluster", "i-1"},
-		{"done, but not joined", "PENDING", "DONE|done|i-1|1764493200|", "", runcontract.NodeWorking, "done", "i-1"},
-		{"joined", "JOINED:i-1:1764493210", "DONE|done|i-1|1764493200|", "", runcontract.NodeJoined, "joined", "i-1"},
-		{"joined, whatever came after", "JOINED:i-1:1764493210", "FAILED|token renewal|i-1|1764493300|no", "", runcontract.NodeJoined, "joined", "i-1"},
-		{"failed", "JOINING:i-1:1764493210", "FAILED|kubeadm join|i-1|1764493220|a|b: no route to host", "", runcontract.NodeFailed, "failed: kubeadm join: a|b: no route to host", "i-1"},
-		{"failed in the relay", "FAILED:i-1:1764493230:etcd: member is a learner", "RUNNING|kubeadm join|i-1|1764493220|", "", runcontract.NodeFailed, "failed: kubeadm join: etcd: member is a learner", "i-1"},
-		{"failed without a reason", "FAILED", "PENDING", "", runcontract.NodeFailed, "failed", ""},
-		{"failed in a phase without a reason", "PENDING", "FAILED|packages", "", runcontract.NodeFailed, "failed: packages", ""},
-		{"failed and tries again", "FAILED:i-1:1764493230:no", "RUNNING|packages|i-1|1764493300|", "", runcontract.NodeWorking, "packages", "i-1"},
-		{"given up and joins again", "JOINING:i-1:1764493330", "FAILED|kubeadm join|i-1|1764493300|", "", runcontract.NodeJoining, "joining the cluster", "i-1"},
-		{"of a predecessor that had joined", "JOINED:i-1:1764493210", "DONE|done|i-1|1764493200|", "i-2", runcontract.NodeWaiting, "has not reported yet", ""},
-		{"of a predecessor that had failed", "FAILED:i-1:1764493210:x", "RUNNING|packages|i-2|1764493200|", "i-2", runcontract.NodeWorking, "packages", "i-2"},
-		{"joined, as Terraform knows it", "JOINED:i-2:1764493210", "PENDING", "i-2", runcontract.NodeJoined, "joined", "i-2"},
-		{"unreadable", "yes", "RUNNING and running", "", runcontract.NodeWaiting, "has not reported yet", ""},
-		{"a status with half of its fields", "PENDING", "RUNNING|packages", "", runcontract.NodeWorking, "packages", ""},
-		{"a status without words", "PENDING", "RUNNING", "", runcontract.NodeWorking, "at work", ""},
+		{"nothing yet", "PENDING", "PENDING", "", api.NodeWaiting, "has not reported yet", ""},
+		{"at work", "PENDING", "RUNNING|packages|i-1|1764493200|", "", api.NodeWorking, "packages", "i-1"},
+		{"at work, in words", "PENDING", "RUNNING|kubeadm_init|i-1|1764493200|attempt 2", "", api.NodeWorking, "kubeadm init: attempt 2", "i-1"},
+		{"words that repeat the phase", "PENDING", "RUNNING|kubeadm init|i-1|1764493200|kubeadm init, attempt 2", "", api.NodeWorking, "kubeadm init, attempt 2", "i-1"},
+		{"joining", "JOINING:i-1:1764493210", "RUNNING|kubeadm join|i-1|1764493200|", "", api.NodeJoining, "kubeadm join", "i-1"},
+		{"joining without a status", "JOINING:i-1:1764493210", "PENDING", "", api.NodeJoining, "joining the cluster", "i-1"},
+		{"done, but not joined", "PENDING", "DONE|done|i-1|1764493200|", "", api.NodeWorking, "done", "i-1"},
+		{"joined", "JOINED:i-1:1764493210", "DONE|done|i-1|1764493200|", "", api.NodeJoined, "joined", "i-1"},
+		{"joined, whatever came after", "JOINED:i-1:1764493210", "FAILED|token renewal|i-1|1764493300|no", "", api.NodeJoined, "joined", "i-1"},
+		{"failed", "JOINING:i-1:1764493210", "FAILED|kubeadm join|i-1|1764493220|a|b: no route to host", "", api.NodeFailed, "failed: kubeadm join: a|b: no route to host", "i-1"},
+		{"failed in the relay", "FAILED:i-1:1764493230:etcd: member is a learner", "RUNNING|kubeadm join|i-1|1764493220|", "", api.NodeFailed, "failed: kubeadm join: etcd: member is a learner", "i-1"},
+		{"failed without a reason", "FAILED", "PENDING", "", api.NodeFailed, "failed", ""},
+		{"failed in a phase without a reason", "PENDING", "FAILED|packages", "", api.NodeFailed, "failed: packages", ""},
+		{"failed and tries again", "FAILED:i-1:1764493230:no", "RUNNING|packages|i-1|1764493300|", "", api.NodeWorking, "packages", "i-1"},
+		{"given up and joins again", "JOINING:i-1:1764493330", "FAILED|kubeadm join|i-1|1764493300|", "", api.NodeJoining, "joining the cluster", "i-1"},
+		{"of a predecessor that had joined", "JOINED:i-1:1764493210", "DONE|done|i-1|1764493200|", "i-2", api.NodeWaiting, "has not reported yet", ""},
+		{"of a predecessor that had failed", "FAILED:i-1:1764493210:x", "RUNNING|packages|i-2|1764493200|", "i-2", api.NodeWorking, "packages", "i-2"},
+		{"joined, as Terraform knows it", "JOINED:i-2:1764493210", "PENDING", "i-2", api.NodeJoined, "joined", "i-2"},
+		{"unreadable", "yes", "RUNNING and running", "", api.NodeWaiting, "has not reported yet", ""},
+		{"a status with half of its fields", "PENDING", "RUNNING|packages", "", api.NodeWorking, "packages", ""},
+		{"a status without words", "PENDING", "RUNNING", "", api.NodeWorking, "at work", ""},
 		{
 			"a message with secrets", "PENDING",
 			"FAILED|kubeadm join|i-1|1764493220|kubeadm join --token abcdef.0123456789abcdef --discovery-token-ca-cert-hash sha256:" + hex64 + " --certificate-key " + hex64 + " " + strings.Repeat("QUJD", 40) + "==",
-			"", runcontract.NodeFailed,
+			"", api.NodeFailed,
 			"failed: kubeadm join --token [redacted] --discovery-token-ca-cert-hash sha256:" + hex64 + " --certificate-key [redacted] [redacted]", "i-1",
 		},
 		{
 			"a message with a key", "PENDING", "FAILED|kubeadm join|i-1|1764493220|cat: -----BEGIN EC PRIVATE KEY-----\nMHcCAQEE\nIAKw\n-----END EC PRIVATE KEY-----\nand -----BEGIN PRIVATE KEY----- MHcCAQ",
-			"", runcontract.NodeFailed, "failed: kubeadm join: cat: [redacted] and [redacted]", "i-1",
+			"", api.NodeFailed, "failed: kubeadm join: cat: [redacted] and [redacted]", "i-1",
 		},
-		{"a message of several lines", "PENDING", "RUNNING|packages|i-1|1764493220|one\r\n\x1b[31mtwo\t three ", "", runcontract.NodeWorking, "packages: one [31mtwo three", "i-1"},
+		{"a message of several lines", "PENDING", "RUNNING|packages|i-1|1764493220|one\r\n\x1b[31mtwo\t three ", "", api.NodeWorking, "packages: one [31mtwo three", "i-1"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -62,7 +62,7 @@ func TestRead_one_node(t *testing.T) {
 			c := Read(Layout{Prefix: "/p", ControlPlanes: 1, Instances: []string{tt.instance}}, map[string]string{
 				"/p/control_plane_joined/0": tt.join, "/p/bootstrap_status/control-plane-0": tt.status,
 			})
-			want := []Node{{Node: runcontract.Node{Name: "control-plane-0", State: tt.want, Message: tt.says}, Instance: tt.of}}
+			want := []Node{{Node: api.Node{Name: "control-plane-0", State: tt.want, Message: tt.says}, Instance: tt.of}}
 			if diff := cmp.Diff(want, c.Nodes); diff != "" {
 				t.Errorf("node (-want +got):\n%s", diff)
 			}
@@ -143,7 +143,7 @@ func FuzzRead(f *testing.F) {
 		if len(c.Nodes) != 2 || c.Complete() {
 			t.Fatalf("picture %+v", c)
 		}
-		if c.Nodes[0].State == runcontract.NodeJoined && !strings.HasPrefix(join, "JOINED") {
+		if c.Nodes[0].State == api.NodeJoined && !strings.HasPrefix(join, "JOINED") {
 			t.Errorf("%q made a member", join)
 		}
 		text := c.String()

@@ -13,7 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/aws/smithy-go"
 
-	"github.com/kubeopera/platform/tfrunner/internal/awsconfig"
+	"github.com/kubeopera/platform/shared/runner/awsconfig"
 )
 
 // Parameters is the little that is needed of AWS SSM; *ssm.Client has it.

@@ -1,27 +1,21 @@
 // Package clone fetches the modules repository at a pinned ref for a run, with
 // the git binary: one commit, no history, no tags, no hooks.
-//
-// A password never is an argument, never in the environment and never in a file
-// of ours: git asks for it by the credential protocol (see Answer), which a
-// process of this binary answers from the mounted Secret.
 package clone
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/kubeopera/platform/shared/redact"
 	"github.com/kubeopera/platform/shared/runcontract"
+	"github.com/kubeopera/platform/shared/runner/git"
 )
 
 // The ways in which a clone fails that the contract tells apart.
@@ -161,38 +155,8 @@ func (c *cloner) fetch(ctx context.Context) (fetched string, err error) {
 	return c.Ref, err
 }
 
-// gitError is a git command that failed; its text is git's own, masked.
-type gitError struct {
-	verb, text string
-	err        error
-}
-
-// Error is what git said.
-func (e *gitError) Error() string {
-	if e.text == "" {
-		return fmt.Sprintf("git %s: %v", e.verb, e.err)
-	}
-	return "git " + e.verb + ": " + e.text
-}
-
-// Unwrap is the process's end.
-func (e *gitError) Unwrap() error { return e.err }
-
 func (c *cloner) git(ctx context.Context, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, "git", args...)
-	cmd.Dir, cmd.Env = c.Dir, c.env
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	cmd.WaitDelay = 5 * time.Second
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); err != nil {
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			return "", &gitError{verb: args[0], text: fmt.Sprintf("no success in %s", c.AttemptTimeout), err: err}
-		}
-		text := strings.Join(strings.Fields(strings.ToValidUTF8(stderr.String(), "")), " ")
-		return "", &gitError{verb: args[0], text: c.Redactor.String(text), err: err}
-	}
-	return strings.TrimSpace(stdout.String()), nil
+	return git.Folder{Dir: c.Dir, Env: c.env, Redactor: c.Redactor}.Run(ctx, args...)
 }
 
 // empty removes what is in dir but not dir itself, which may be a mount point.
@@ -212,37 +176,17 @@ func empty(dir string) error {
 	return nil
 }
 
-// permanent tells failures that another attempt will not change. git has one
-// exit code for all, so its words (in the C locale) must do; what is unknown is
-// tried again.
-func permanent(err error) bool {
-	if errors.Is(err, exec.ErrNotFound) {
-		return true
-	}
-	e, ok := errors.AsType[*gitError](err)
-	if !ok {
-		return true // our own disk, not the network
-	}
-	for _, text := range []string{
-		"Authentication failed", "could not read Username", "could not read Password", "terminal prompts disabled",
-		"Permission denied", "Host key verification failed",
-		"couldn't find remote ref", "not our ref", "not found", "does not exist", "does not appear to be a git repository",
-		"SSL certificate problem", "server certificate verification failed", "error setting certificate",
-		"The requested URL returned error: 401", "The requested URL returned error: 403", "The requested URL returned error: 404",
-		"transport '",
-	} {
-		if strings.Contains(e.text, text) {
-			return true
-		}
-	}
-	return false
-}
+// permanent tells failures that another attempt will not change.
+func permanent(err error) bool { return git.Classify(err) != git.Passing }
 
 // notAdvertised tells that a server does not give a commit by its id.
 func notAdvertised(err error) bool {
-	e, ok := errors.AsType[*gitError](err)
-	return ok && (strings.Contains(e.text, "not our ref") || strings.Contains(e.text, "unadvertised object") ||
-		strings.Contains(e.text, "couldn't find remote ref") || strings.Contains(e.text, "does not support"))
+	switch git.Classify(err) {
+	case git.Unadvertised, git.Missing, git.Unsupported:
+		return true
+	default:
+		return false
+	}
 }
 
 // Secrets are the values that must not be shown.

@@ -1,6 +1,7 @@
 // Package ekskubeconfig writes the kubeconfig of an EKS cluster: a typed value,
 // marshalled as YAML. Its user is an exec plugin that makes a token from AWS
-// credentials, either those that the reader has or one that is put in here.
+// credentials, either those that the reader has or one that is put in here, or it
+// is the token of a ServiceAccount that EnsureToken makes in the cluster.
 package ekskubeconfig
 
 import (
@@ -14,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 
 	platform "github.com/kubeopera/platform/shared/api"
+	"github.com/kubeopera/platform/shared/kubeconfig"
 )
 
 // The commands of exec plugins.
@@ -24,9 +26,6 @@ const (
 
 // execVersion is the exec plugin API that both commands speak: the AWS CLI from 1.23.9 and 2.6.3 on.
 const execVersion = "client.authentication.k8s.io/v1beta1"
-
-// ErrNotYet is a form of kubeconfig that cannot be made yet.
-var ErrNotYet = errors.New("this form of kubeconfig is not available yet")
 
 // Cluster is what Terraform's outputs say of the cluster.
 type Cluster struct {
@@ -49,28 +48,44 @@ type Options struct {
 	Exec string                  // ExecAWS or ExecHelper; empty: ExecAWS
 	// Keys are put into the kubeconfig by embedded_credential only.
 	Keys Keys
+	// Token is the user of service_account_token.
+	Token string
 }
 
-// Build makes the kubeconfig's YAML.
+// Build makes the kubeconfig's YAML. It is one that shared/kubeconfig accepts.
 func Build(c Cluster, o Options) ([]byte, error) {
 	ca, err := c.check()
 	if err != nil {
 		return nil, err
 	}
-	plugin, err := execPlugin(c, o)
+	user, err := user(c, o)
 	if err != nil {
 		return nil, err
 	}
 	cfg := api.NewConfig()
 	cfg.Clusters[c.Name] = &api.Cluster{Server: c.Endpoint, CertificateAuthorityData: ca}
-	cfg.AuthInfos[c.Name] = &api.AuthInfo{Exec: plugin}
+	cfg.AuthInfos[c.Name] = user
 	cfg.Contexts[c.Name] = &api.Context{Cluster: c.Name, AuthInfo: c.Name}
 	cfg.CurrentContext = c.Name
 	out, err := clientcmd.Write(*cfg)
 	if err != nil {
 		return nil, fmt.Errorf("write the kubeconfig: %w", err)
 	}
+	if _, err := kubeconfig.Check(out); err != nil {
+		return nil, err
+	}
 	return out, nil
+}
+
+func user(c Cluster, o Options) (*api.AuthInfo, error) {
+	if o.Auth == platform.KubeconfigAuthServiceAccount {
+		if o.Token == "" {
+			return nil, errors.New("there is no token to put into the kubeconfig")
+		}
+		return &api.AuthInfo{Token: o.Token}, nil
+	}
+	plugin, err := execPlugin(c, o)
+	return &api.AuthInfo{Exec: plugin}, err
 }
 
 // check refuses outputs that would make a kubeconfig nobody can use.
@@ -127,8 +142,6 @@ func execPlugin(c Cluster, o Options) (*api.ExecConfig, error) {
 			plugin.Env = append(plugin.Env, api.ExecEnvVar{Name: "AWS_SESSION_TOKEN", Value: o.Keys.SessionToken})
 		}
 	case platform.KubeconfigAuthExecOnly:
-	case platform.KubeconfigAuthServiceAccount:
-		return nil, fmt.Errorf("kubeconfig_auth %s: %w", o.Auth, ErrNotYet)
 	default:
 		return nil, fmt.Errorf("unknown kubeconfig_auth %q", o.Auth)
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/kubeopera/platform/shared/api"
 	"github.com/kubeopera/platform/shared/runcontract"
 )
 
@@ -18,11 +19,18 @@ const (
 // LockLeft says that Terraform could not release its own lock.
 func (d Diagnostic) LockLeft() bool { return d.Summary == unlockSummary }
 
+// LockUnsure says that Terraform could not take the lock, for another reason than
+// that somebody holds it: it may have taken it without being told.
+func (d Diagnostic) LockUnsure() bool {
+	_, held := d.Lock()
+	return d.Summary == lockSummary && !held
+}
+
 // Lock reads who holds the state's lock from the diagnostic that says that it
 // is held; ok is false for all other diagnostics.
-func (d Diagnostic) Lock() (lock runcontract.Lock, ok bool) {
+func (d Diagnostic) Lock() (lock api.StateLock, ok bool) {
 	if d.Summary != lockSummary {
-		return runcontract.Lock{}, false
+		return api.StateLock{}, false
 	}
 	for line := range strings.Lines(d.Detail) {
 		key, value, found := strings.Cut(strings.TrimSpace(line), ":")

@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kubeopera/platform/shared/api"
-	"github.com/kubeopera/platform/shared/runcontract"
 )
 
 // read parses a recorded output.
@@ -38,7 +37,7 @@ func TestParse_plan_and_apply_as_Terraform_prints_them(t *testing.T) {
 	if diff := cmp.Diff(api.Progress{Total: 2}, tracker.Progress()); diff != "" {
 		t.Errorf("after the plan (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(&api.Changes{Add: 2}, tracker.Changes()); diff != "" {
+	if diff := cmp.Diff(&api.Changes{Add: 2}, tracker.Planned()); diff != "" {
 		t.Errorf("changes (-want +got):\n%s", diff)
 	}
 	var seen []api.Progress
@@ -57,7 +56,7 @@ func TestParse_plan_and_apply_as_Terraform_prints_them(t *testing.T) {
 	if diff := cmp.Diff(want, seen); diff != "" {
 		t.Errorf("progress (-want +got):\n%s", diff)
 	}
-	if tracker.Applied() {
+	if got := tracker.Changes(); got != (api.Changes{Add: 1}) {
 		t.Error("a failed apply counts as applied")
 	}
 }
@@ -89,7 +88,7 @@ func TestDiagnostic_Lock(t *testing.T) {
 			continue
 		}
 		lock, ok := e.Diagnostic.Lock()
-		want := runcontract.Lock{
+		want := api.StateLock{
 			ID: "71a9d75f-f093-8dfb-eff5-d21ebd1d855d", Who: "root@vm",
 			Created: time.Date(2026, 11, 30, 9, 4, 59, 772497702, time.UTC),
 		}
@@ -104,17 +103,21 @@ func TestDiagnostic_Lock(t *testing.T) {
 func TestDiagnostic_Lock_is_for_the_conflict_only(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
-		name string
-		in   Diagnostic
+		name   string
+		in     Diagnostic
+		unsure bool
 	}{
-		{"another error", Diagnostic{Summary: "Error loading state", Detail: "ID: 1\nWho: me"}},
-		{"a lock that cannot be written", Diagnostic{Summary: lockSummary, Detail: "Error message: AccessDenied"}},
+		{"another error", Diagnostic{Summary: "Error loading state", Detail: "ID: 1\nWho: me"}, false},
+		{"a lock that cannot be written", Diagnostic{Summary: lockSummary, Detail: "Error message: AccessDenied"}, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			if lock, ok := tt.in.Lock(); ok {
 				t.Errorf("got lock %+v", lock)
+			}
+			if got := tt.in.LockUnsure(); got != tt.unsure {
+				t.Errorf("unsure: %v", got)
 			}
 		})
 	}
@@ -157,7 +160,7 @@ func TestTracker(t *testing.T) {
 		name        string
 		events      []Event
 		want        api.Progress
-		wantApplied bool
+		wantChanges api.Changes
 	}{
 		{
 			"a replacement is two changes",
@@ -167,13 +170,13 @@ func TestTracker(t *testing.T) {
 				event(KindApplyStart, "a", "create"), event(KindApplyComplete, "a", "create"),
 			},
 			api.Progress{Done: 2, Total: 2},
-			false,
+			api.Changes{Add: 1, Remove: 1},
 		},
 		{
 			"a data source that is read counts for nothing",
 			[]Event{summary(OperationPlan, 1, 0, 0), event(KindApplyStart, "data.d", "read"), event(KindApplyComplete, "data.d", "read")},
 			api.Progress{Total: 1},
-			false,
+			api.Changes{},
 		},
 		{
 			"what started first is current, in whatever order the others end",
@@ -183,19 +186,25 @@ func TestTracker(t *testing.T) {
 				event(KindApplyComplete, "c", "create"), event(KindApplyComplete, "b", "create"),
 			},
 			api.Progress{Done: 2, Total: 3, Current: "slow"},
-			false,
+			api.Changes{Add: 2},
 		},
 		{
-			"the summary of an apply says that it ran to its end",
-			[]Event{summary(OperationPlan, 1, 0, 0), event(KindApplyComplete, "a", "create"), summary(OperationApply, 1, 0, 0)},
+			"the summary of an apply has the last word",
+			[]Event{summary(OperationPlan, 1, 0, 2), event(KindApplyComplete, "a", "create"), event(KindApplyComplete, "b", "delete"), summary(OperationApply, 1, 0, 2)},
+			api.Progress{Done: 3, Total: 3},
+			api.Changes{Add: 1, Remove: 2},
+		},
+		{
+			"an update",
+			[]Event{summary(OperationPlan, 0, 1, 0), event(KindApplyComplete, "a", "update")},
 			api.Progress{Done: 1, Total: 1},
-			true,
+			api.Changes{Change: 1},
 		},
 		{
 			"more completions than the plan promised do not exceed it",
 			[]Event{summary(OperationPlan, 1, 0, 0), event(KindApplyComplete, "a", "create"), event(KindApplyComplete, "b", "create")},
 			api.Progress{Done: 1, Total: 1},
-			false,
+			api.Changes{Add: 2},
 		},
 	}
 	for _, tt := range tests {
@@ -208,8 +217,8 @@ func TestTracker(t *testing.T) {
 			if diff := cmp.Diff(tt.want, tracker.Progress()); diff != "" {
 				t.Errorf("progress (-want +got):\n%s", diff)
 			}
-			if tracker.Applied() != tt.wantApplied {
-				t.Errorf("applied %v", tracker.Applied())
+			if diff := cmp.Diff(tt.wantChanges, tracker.Changes()); diff != "" {
+				t.Errorf("changes (-want +got):\n%s", diff)
 			}
 		})
 	}

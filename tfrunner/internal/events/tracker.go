@@ -10,9 +10,8 @@ import (
 // and what is being worked on. The zero value is ready; it is not safe for
 // concurrent use.
 type Tracker struct {
-	total   int
-	changes *api.Changes
-	applied bool
+	planned *api.Changes
+	applied *api.Changes // by an apply that ran to its end
 	done    map[change]bool
 	// running is in the order of start: the first one is what everything waits for.
 	running []string
@@ -50,12 +49,10 @@ func (t *Tracker) summary(s *Summary) {
 	}
 	switch s.Operation {
 	case OperationPlan:
-		t.total = max(0, s.Add) + max(0, s.Change) + max(0, s.Remove)
-		t.changes = &api.Changes{Add: s.Add, Change: s.Change, Remove: s.Remove}
+		t.planned = &api.Changes{Add: max(0, s.Add), Change: max(0, s.Change), Remove: max(0, s.Remove)}
 	case OperationApply, OperationDestroy:
 		// Terraform prints this one only after all went well.
-		t.applied = true
-		t.changes = &api.Changes{Add: s.Add, Change: s.Change, Remove: s.Remove}
+		t.applied = &api.Changes{Add: max(0, s.Add), Change: max(0, s.Change), Remove: max(0, s.Remove)}
 	}
 }
 
@@ -70,18 +67,47 @@ func counts(action string) bool {
 	return action == "create" || action == "update" || action == "delete"
 }
 
-// Progress is how far the apply has come.
+// Progress is how far the apply has come. Once it has ended well, all is done:
+// what Terraform counts twice, such as the deletion of an object that an earlier
+// replacement left behind, has one address only.
 func (t *Tracker) Progress() api.Progress {
-	p := api.Progress{Done: min(len(t.done), t.total), Total: t.total}
+	if t.applied != nil {
+		n := sum(t.applied)
+		return api.Progress{Done: n, Total: n}
+	}
+	total := sum(t.planned)
+	p := api.Progress{Done: min(len(t.done), total), Total: total}
 	if len(t.running) > 0 {
 		p.Current = t.running[0]
 	}
 	return p
 }
 
-// Changes counts what the plan changes, or what the apply changed once it has
-// finished; nil before the plan is known.
-func (t *Tracker) Changes() *api.Changes { return t.changes }
+func sum(c *api.Changes) int {
+	if c == nil {
+		return 0
+	}
+	return c.Add + c.Change + c.Remove
+}
 
-// Applied says that an apply ran to its end without an error.
-func (t *Tracker) Applied() bool { return t.applied }
+// Planned counts what the plan changes; nil before the plan is known.
+func (t *Tracker) Planned() *api.Changes { return t.planned }
+
+// Changes counts what was changed so far.
+func (t *Tracker) Changes() api.Changes {
+	if t.applied != nil {
+		return *t.applied
+	}
+	var c api.Changes
+	for change := range t.done {
+		switch change.action {
+		case "create":
+			c.Add++
+		case "update":
+			c.Change++
+		case "delete":
+			c.Remove++
+		}
+	}
+	return c
+}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kubeopera/platform/shared/api"
 	"github.com/kubeopera/platform/shared/runcontract"
+	"github.com/kubeopera/platform/shared/runner"
 	"github.com/kubeopera/platform/tfrunner/internal/adminconf"
 	"github.com/kubeopera/platform/tfrunner/internal/bootstrap"
 )
@@ -30,9 +31,9 @@ type kubeadmCluster struct {
 // bootstrap waits until the nodes that Terraform has started have made a cluster
 // of themselves, and hands over its kubeconfigs. Nothing that happens here touches
 // the Terraform state: a run that ends here is resumed by the same run again.
-func (r *runner) bootstrap(ctx context.Context, tf Terraform) error {
-	done := applied(r.tracker.Changes())
-	r.enter(api.PhaseWaitingForControlPlane)
+func (r *terraformRun) bootstrap(ctx context.Context, tf Terraform) error {
+	done := applied(r.changes())
+	r.Enter(api.PhaseWaitingForControlPlane)
 	built, watch, err := r.watch(ctx, tf)
 	switch {
 	case ctx.Err() != nil:
@@ -48,7 +49,7 @@ func (r *runner) bootstrap(ctx context.Context, tf Terraform) error {
 	if _, err := r.kubeconfigs(seen, built); err != nil {
 		return unusable(err)
 	}
-	r.enter(api.PhaseWaitingForNodes)
+	r.Enter(api.PhaseWaitingForNodes)
 	all, err := watch.Until(ctx, bootstrap.Cluster.Complete)
 	if all.Published() { // the newest counts: the first node may have begun anew
 		seen = all
@@ -64,17 +65,17 @@ func (r *runner) bootstrap(ctx context.Context, tf Terraform) error {
 		}
 		return incomplete
 	}
-	r.enter(api.PhasePublishing)
+	r.Enter(api.PhasePublishing)
 	r.publishKubeconfigs(ctx, files)
-	r.say(fmt.Sprintf("applied: %s; %d of %d control-plane nodes joined", done, seen.Joined(), len(seen.Nodes)))
+	r.Say(fmt.Sprintf("applied: %s; %d of %d control-plane nodes joined", done, seen.Joined(), len(seen.Nodes)))
 	return nil
 }
 
 // watch is how to follow the cluster that Terraform built.
-func (r *runner) watch(ctx context.Context, tf Terraform) (kubeadmCluster, bootstrap.Watch, error) {
-	ctx, cancel := lasting(ctx, deliverTimeout)
+func (r *terraformRun) watch(ctx context.Context, tf Terraform) (kubeadmCluster, bootstrap.Watch, error) {
+	ctx, cancel := runner.Lasting(ctx, deliverTimeout)
 	defer cancel()
-	outputs, err := tf.Outputs(ctx)
+	outputs, err := r.outputs(ctx, tf)
 	if err != nil {
 		return kubeadmCluster{}, bootstrap.Watch{}, err
 	}
@@ -139,7 +140,7 @@ func readKubeadmOutputs(outputs map[string]json.RawMessage) (kubeadmCluster, err
 }
 
 // see takes a new picture of the cluster over into the progress.
-func (r *runner) see(c bootstrap.Cluster) {
+func (r *terraformRun) see(c bootstrap.Cluster) {
 	if c.Published() && c.Kubeconfig != r.hidden { // before any word of this picture is shown
 		r.hidden = c.Kubeconfig
 		r.Hide(c.Kubeconfig.Reveal())
@@ -149,8 +150,7 @@ func (r *runner) see(c bootstrap.Cluster) {
 	}
 	text := c.String()
 	r.mu.Lock()
-	changed := r.message != text
-	r.message, r.current, r.nodes = text, "", nil
+	r.current, r.nodes = "", nil
 	if n, ok := c.Focus(); ok {
 		r.current = n.Name
 	}
@@ -158,15 +158,15 @@ func (r *runner) see(c bootstrap.Cluster) {
 		r.nodes = append(r.nodes, n.Node)
 	}
 	r.mu.Unlock()
-	if changed {
+	if r.Say(text) {
 		r.Log.Printf("%s", text)
 	}
-	r.Publisher.Report(r.progress())
+	r.Report()
 }
 
 // kubeconfigs are the files to publish: the kubeconfig for the public address, if
 // there is one, and the one for the internal address.
-func (r *runner) kubeconfigs(c bootstrap.Cluster, built kubeadmCluster) (map[string][]byte, error) {
+func (r *terraformRun) kubeconfigs(c bootstrap.Cluster, built kubeadmCluster) (map[string][]byte, error) {
 	admin, err := adminconf.Parse(c.Kubeconfig.Reveal())
 	if err != nil {
 		return nil, err
@@ -194,9 +194,9 @@ func unusable(err error) *StepError {
 
 // publishKubeconfigs puts the kubeconfigs beside the result, and notes whether
 // the first one works from here. It need not: a private address is no fault.
-func (r *runner) publishKubeconfigs(ctx context.Context, files map[string][]byte) {
+func (r *terraformRun) publishKubeconfigs(ctx context.Context, files map[string][]byte) {
 	maps.Copy(r.files, files)
-	ctx, cancel := lasting(ctx, deliverTimeout)
+	ctx, cancel := runner.Lasting(ctx, deliverTimeout)
 	defer cancel()
 	err := r.Probe(ctx, files[runcontract.KeyKubeconfig])
 	switch untrusted, ok := errors.AsType[*adminconf.UntrustedError](err); {
@@ -210,10 +210,10 @@ func (r *runner) publishKubeconfigs(ctx context.Context, files map[string][]byte
 }
 
 // waited words why a wait ended before the cluster was as it should be.
-func (r *runner) waited(ctx context.Context, code runcontract.ErrorCode, what string, seen bootstrap.Cluster, err error) *StepError {
+func (r *terraformRun) waited(ctx context.Context, code runcontract.ErrorCode, what string, seen bootstrap.Cluster, err error) *StepError {
 	if ctx.Err() != nil {
 		f := &StepError{}
-		r.interrupted(ctx, f, false)
+		r.interrupted(ctx, f, nil)
 		if len(seen.Nodes) > 0 {
 			f.Message += "; " + seen.String()
 		}

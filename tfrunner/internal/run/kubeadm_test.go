@@ -20,6 +20,7 @@ import (
 	"github.com/kubeopera/platform/shared/api"
 	"github.com/kubeopera/platform/shared/kubeconfig"
 	"github.com/kubeopera/platform/shared/runcontract"
+	"github.com/kubeopera/platform/shared/runner"
 	"github.com/kubeopera/platform/tfrunner/internal/adminconf"
 	"github.com/kubeopera/platform/tfrunner/internal/adminconf/adminconftest"
 	"github.com/kubeopera/platform/tfrunner/internal/bootstrap"
@@ -155,10 +156,10 @@ func TestKubeadm_waits_for_the_control_plane_and_then_for_its_nodes(t *testing.T
 			t.Errorf("progress (-want +got):\n%s", diff)
 		}
 		last := w.progress[len(w.progress)-1]
-		joined := func(name string) runcontract.Node {
-			return runcontract.Node{Name: name, State: runcontract.NodeJoined, Message: "joined"}
+		joined := func(name string) api.Node {
+			return api.Node{Name: name, State: api.NodeJoined, Message: "joined"}
 		}
-		if diff := cmp.Diff([]runcontract.Node{joined("control-plane-0"), joined("control-plane-1"), joined("control-plane-2")}, last.Nodes); diff != "" {
+		if diff := cmp.Diff([]api.Node{joined("control-plane-0"), joined("control-plane-1"), joined("control-plane-2")}, last.Nodes); diff != "" {
 			t.Errorf("nodes (-want +got):\n%s", diff)
 		}
 		for key, want := range map[string]string{
@@ -426,7 +427,7 @@ func TestKubeadm_interrupted(t *testing.T) {
 				tt.prepare(w, &s)
 				ctx, cancel := context.WithCancelCause(t.Context())
 				defer cancel(nil)
-				defer time.AfterFunc(time.Minute, func() { cancel(ErrInterrupted) }).Stop()
+				defer time.AfterFunc(time.Minute, func() { cancel(runner.ErrInterrupted) }).Stop()
 				start := time.Now()
 				result := w.run(ctx, s)
 				if result.Outcome != tt.outcome || result.ErrorCode != tt.code || !strings.HasPrefix(result.Message, tt.says) {

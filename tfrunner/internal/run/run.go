@@ -1,71 +1,89 @@
 // Package run is a Terraform run from its spec to its published result: the
 // steps, their order, and what each way of failing means.
 //
-// A run is interrupted at most once, by a signal or by its own deadline. What
-// was interrupted ends in order: Terraform saves its state and releases the
-// lock, and the result says how far it came. An apply that finishes in spite of
-// the interrupt is a success and is published as one.
+// A run is interrupted at most once, by a signal, by its own deadline or because
+// it runs out of memory. What was interrupted ends in order: Terraform saves its
+// state and releases the lock, and the result says how far it came. An apply that
+// finishes in spite of the interrupt is a success and is published as one.
+//
+// What a Terraform leaves behind that did not end in order is put right: a state
+// that it could not save is kept, and saved by the next run before anything else;
+// a lock of ours is removed, by this run if it is its own, by the next one if its
+// holder is a pod that is known to have ended. Any other lock stays.
 package run
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"sync"
 	"time"
 
 	"github.com/kubeopera/platform/shared/api"
 	"github.com/kubeopera/platform/shared/redact"
 	"github.com/kubeopera/platform/shared/runcontract"
+	"github.com/kubeopera/platform/shared/runner"
+	"github.com/kubeopera/platform/shared/runner/awsconfig"
+	"github.com/kubeopera/platform/shared/runner/runlog"
 	"github.com/kubeopera/platform/tfrunner/internal/adminconf"
-	"github.com/kubeopera/platform/tfrunner/internal/awsconfig"
 	"github.com/kubeopera/platform/tfrunner/internal/bootstrap"
 	"github.com/kubeopera/platform/tfrunner/internal/ekskubeconfig"
 	"github.com/kubeopera/platform/tfrunner/internal/events"
-	"github.com/kubeopera/platform/tfrunner/internal/runlog"
+	"github.com/kubeopera/platform/tfrunner/internal/memory"
 	"github.com/kubeopera/platform/tfrunner/internal/statebucket"
-)
-
-// The causes for which a run's context ends early.
-var (
-	// ErrInterrupted is somebody's wish: a signal.
-	ErrInterrupted = errors.New("interrupted")
-	// ErrDeadline is the run's own deadline.
-	ErrDeadline = errors.New("the run's deadline has passed")
 )
 
 // AWS is the account that the run works in.
 type AWS interface {
 	// Identity says whose credential it is.
 	Identity(ctx context.Context) (awsconfig.Identity, error)
-	// EnsureBucket makes sure that the state bucket exists.
-	EnsureBucket(ctx context.Context, id awsconfig.Identity) (statebucket.Bucket, error)
+	// Bucket finds the state bucket, and gives access to what is in it. If there is
+	// none, it is made if create is set; else Objects is nil.
+	Bucket(ctx context.Context, id awsconfig.Identity, create bool) (statebucket.Bucket, Objects, error)
+	// CheckVersion gives an *eksversion.UnsupportedError for a Kubernetes version
+	// that EKS does not offer; any other error means that it cannot be told.
+	CheckVersion(ctx context.Context, version string) error
 	// Keys are the credential itself, for a kubeconfig that embeds it.
 	Keys(ctx context.Context) (ekskubeconfig.Keys, error)
+	// ClusterToken is the token of a ServiceAccount that is made in the cluster.
+	ClusterToken(ctx context.Context, cluster ekskubeconfig.Cluster) (string, error)
 	// Parameters are where the nodes of a kubeadm cluster report.
 	Parameters(ctx context.Context) (bootstrap.Parameters, error)
+	// Leftovers is what the cluster has made by itself.
+	Leftovers(ctx context.Context) (Leftovers, error)
 }
 
-// Publisher hands the run's progress and result to the service.
-type Publisher interface {
-	Open(ctx context.Context, progress runcontract.Progress) error
-	Run(ctx context.Context)
-	Report(progress runcontract.Progress)
-	Finish(ctx context.Context, progress runcontract.Progress, result runcontract.Result, files map[string][]byte) error
-	Terminate(result runcontract.Result) error
+// Objects are the state and what is beside it in its bucket.
+type Objects interface {
+	Locks
+	Rescued
+}
+
+// Memory watches the container's memory; package memory has the real one.
+type Memory interface {
+	// Run reports once that memory runs short, and returns then or when ctx ends.
+	Run(ctx context.Context, exceeded func(*memory.ExceededError))
+	// Killed tells whether the kernel has killed a process for want of memory.
+	Killed() bool
 }
 
 // Config is what a run needs.
 type Config struct {
 	Spec      runcontract.Spec
 	AWS       AWS
-	Publisher Publisher
+	Publisher runner.Publisher
 	Log       *runlog.Log
 	// Terraform prepares the working folder and returns its Terraform, which
 	// reports events to onEvent.
 	Terraform func(onEvent func(events.Event)) (Terraform, error)
-	// WorkDir is the working folder, for messages.
-	WorkDir string
+	// RescueDir is where the state is mounted that Spec.RescuedRun left in its
+	// outputs Secret.
+	RescueDir string
+	// Pod is the host that locks of this run name; empty if that is not known to be
+	// this pod alone.
+	Pod string
+	// LockTimeout is how long to wait for a lock that somebody else holds.
+	LockTimeout time.Duration
+	// Memory watches the container's memory; nil: nobody does.
+	Memory Memory
 	// Hide keeps secrets that the run comes to know out of log, progress and result.
 	Hide func(secrets ...string)
 	// Probe asks a cluster's API server whether it is ready; nil: adminconf.Probe.
@@ -74,12 +92,13 @@ type Config struct {
 }
 
 // Bounds of what still happens after the work has ended or was interrupted.
-// The short ones must fit into the 60 s that WaitDelay leaves of the grace period.
+// Three things may follow a signal, each for runner.AfterSignal at most: keeping
+// the state, removing the lock, publishing. They must fit into the 60 s that
+// WaitDelay leaves of the grace period.
 const (
-	openTimeout         = 2 * time.Minute
-	publishTimeout      = 5 * time.Minute
 	deliverTimeout      = 2 * time.Minute
-	afterSignal         = 20 * time.Second
+	rescueTimeout       = 2 * time.Minute
+	unlockTimeout       = time.Minute
 	minimumGraceForWait = 60 * time.Second
 )
 
@@ -91,7 +110,7 @@ func WaitDelay(s runcontract.Spec) time.Duration {
 }
 
 // Run carries out the run and returns its result, which has been published
-// unless the result says otherwise. When ctx ends, its cause should be ErrInterrupted.
+// unless the result says otherwise. When ctx ends, its cause should be runner.ErrInterrupted.
 func Run(ctx context.Context, cfg Config) runcontract.Result {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -99,169 +118,105 @@ func Run(ctx context.Context, cfg Config) runcontract.Result {
 	if cfg.Hide == nil {
 		cfg.Hide = func(...string) {}
 	}
+	if cfg.Memory == nil {
+		cfg.Memory = &memory.Watch{}
+	}
 	if cfg.Probe == nil {
 		cfg.Probe = adminconf.Probe
 	}
-	r := &runner{Config: cfg, seconds: map[api.Phase]float64{}, files: map[string][]byte{}}
-	err := r.publishing(ctx, func() error {
-		work := ctx
-		if cfg.Spec.TimeoutSeconds > 0 {
-			var cancel context.CancelFunc
-			work, cancel = context.WithTimeoutCause(ctx, time.Duration(cfg.Spec.TimeoutSeconds)*time.Second, ErrDeadline)
-			defer cancel()
-		}
-		return r.steps(work)
+	r := &terraformRun{Config: cfg, files: map[string][]byte{}}
+	r.Run = runner.New(runner.Config{Publisher: cfg.Publisher, Log: cfg.Log, Title: title, Progress: r.describe, Now: cfg.Now})
+	err := r.Do(ctx, api.PhasePreparingState, time.Duration(cfg.Spec.TimeoutSeconds)*time.Second, func(work context.Context) error {
+		return r.watched(work, r.steps)
 	})
 	return r.finish(ctx, err)
 }
 
-type runner struct {
+type terraformRun struct {
+	*runner.Run
 	Config
 	files map[string][]byte // what is published beside the result
 
-	phase        api.Phase
-	phaseStarted time.Time
-	seconds      map[api.Phase]float64
-	hidden       redact.Secret // the published kubeconfig whose secrets are hidden
+	hidden   redact.Secret // the published kubeconfig whose secrets are hidden
+	objects  Objects       // nil before the state bucket is found
+	fresh    bool          // the state bucket was created by this run
+	kept     string        // where a state is that Terraform could not save; empty: nowhere
+	unlocked bool          // a lock that Terraform left was removed
 
 	mu      sync.Mutex // guards what Terraform's events change
 	tracker events.Tracker
-	message string
-	nodes   []runcontract.Node // of a cluster that is waited for
-	current string             // the node that everything waits for
+	nodes   []api.Node // of a cluster that is waited for
+	current string     // the node that everything waits for
 }
 
-// publishing opens the outputs Secret and keeps progress flowing while work runs.
-func (r *runner) publishing(ctx context.Context, work func() error) error {
-	r.enter(api.PhasePreparingState)
-	open, cancel := lasting(ctx, openTimeout)
-	err := r.Publisher.Open(open, r.progress())
-	cancel()
-	if err != nil {
-		return &StepError{Code: runcontract.CodePublish, Message: "the outputs Secret cannot be written: " + err.Error()}
-	}
-	reporting, stop := context.WithCancel(context.WithoutCancel(ctx))
+// watched does work, which is interrupted when memory runs short.
+func (r *terraformRun) watched(ctx context.Context, work func(context.Context) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
 	var wg sync.WaitGroup
-	wg.Go(func() { r.Publisher.Run(reporting) })
-	err = work()
-	stop()
+	wg.Go(func() {
+		r.Memory.Run(ctx, func(e *memory.ExceededError) {
+			r.Log.Printf("warning: %v: interrupting", e)
+			cancel(e)
+		})
+	})
+	err := work(ctx)
+	cancel(nil)
 	wg.Wait()
 	return err
 }
 
 // finish publishes the result.
-func (r *runner) finish(ctx context.Context, err error) runcontract.Result {
+func (r *terraformRun) finish(ctx context.Context, err error) runcontract.Result {
 	result := r.result(err)
-	for _, line := range closing(result) {
-		r.Log.Printf("%s", line)
-	}
 	if tail, err := r.Log.Tail(); err == nil {
 		r.files[runcontract.KeyLogTail] = tail
 	}
-	// First where nothing can go wrong.
-	if err := r.Publisher.Terminate(result); err != nil {
-		r.Log.Printf("warning: %v", err)
+	if !fits(r.files) { // the log is kept elsewhere too, the state is not
+		delete(r.files, runcontract.KeyLogTail)
 	}
-	if result.ErrorCode == runcontract.CodePublish {
-		return result // there is nowhere to publish to
-	}
-	publish, cancel := lasting(ctx, publishTimeout)
-	defer cancel()
-	err = r.Publisher.Finish(publish, r.progress(), result, r.files)
+	return r.Finish(ctx, result, r.files, func(result *runcontract.Result, err error) bool {
+		if r.files[runcontract.KeyErroredState] == nil {
+			return false
+		}
+		result.Message = "the state is lost: Terraform could not save it, nor could it be kept anywhere else: " + err.Error()
+		return true
+	})
+}
+
+func (r *terraformRun) result(err error) runcontract.Result {
+	var result runcontract.Result
 	if err == nil {
-		return result
+		result = r.Succeeded()
+	} else {
+		f := failure(err)
+		result = r.Failed(f.Code, f.Message)
+		result.Diagnostic, result.Lock = f.Diagnostic, f.Lock
 	}
-	r.Log.Printf("error: the result cannot be published: %v", err)
-	if result.Outcome != runcontract.OutcomeSucceeded {
-		return result // the first failure is what matters
-	}
-	result.Outcome, result.ErrorCode = runcontract.OutcomeFailed, runcontract.CodePublish
-	result.Message = "the work is done, but its result cannot be published: " + err.Error()
-	if err := r.Publisher.Terminate(result); err != nil {
-		r.Log.Printf("warning: %v", err)
-	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	result.Changes = r.changes()
 	return result
 }
 
-func (r *runner) result(err error) runcontract.Result {
-	failedIn := r.phase
-	r.leave()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	result := runcontract.Result{
-		Outcome:      runcontract.OutcomeSucceeded,
-		Phase:        api.PhaseDone,
-		Message:      r.message,
-		Changes:      r.tracker.Changes(),
-		PhaseSeconds: r.seconds,
-		FinishedAt:   r.Now().UTC(),
+// changes are what the run changed, or would change.
+func (r *terraformRun) changes() *api.Changes {
+	switch {
+	case r.Spec.Operation == api.OperationUnlock || r.tracker.Planned() == nil:
+		return nil
+	case r.Spec.Operation == api.OperationPlan:
+		return r.tracker.Planned()
 	}
-	if err == nil {
-		r.phase = api.PhaseDone
-		return result
-	}
-	f := failure(err)
-	result.Outcome, result.Phase, result.ErrorCode = runcontract.OutcomeFailed, failedIn, f.Code
-	if f.Code == runcontract.CodeInterrupted {
-		result.Outcome = runcontract.OutcomeCancelled
-	}
-	result.Message, result.Diagnostic, result.Lock = f.Message, f.Diagnostic, f.Lock
-	return result
+	c := r.tracker.Changes()
+	return &c
 }
 
-// enter starts a phase.
-func (r *runner) enter(phase api.Phase) {
-	r.leave()
-	r.phase, r.phaseStarted = phase, r.Now()
-	r.say(title(phase))
-	r.Log.Printf("== %s", title(phase))
-	if err := r.Publisher.Terminate(runcontract.Result{Phase: phase, Message: title(phase)}); err != nil {
-		r.Log.Printf("warning: %v", err)
-	}
-	r.Publisher.Report(r.progress())
-}
-
-// leave ends the current phase.
-func (r *runner) leave() {
-	if r.phase != "" && !r.phaseStarted.IsZero() {
-		r.seconds[r.phase] += r.Now().Sub(r.phaseStarted).Seconds()
-		r.phaseStarted = time.Time{}
-	}
-}
-
-// say sets the sentence that goes with the progress.
-func (r *runner) say(message string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.message = message
-}
-
-func (r *runner) progress() runcontract.Progress {
+// describe adds to a progress how far Terraform and the cluster's nodes are.
+func (r *terraformRun) describe(progress *runcontract.Progress) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := r.tracker.Progress()
+	progress.Done, progress.Total, progress.Current, progress.Nodes = p.Done, p.Total, p.Current, r.nodes
 	if r.current != "" {
-		p.Current = r.current
-	}
-	return runcontract.Progress{
-		Phase: r.phase, Done: p.Done, Total: p.Total, Current: p.Current,
-		Message: r.message, UpdatedAt: r.Now().UTC(), Nodes: r.nodes,
-	}
-}
-
-// lasting is a context that ends after long, or afterSignal after ctx has ended,
-// whichever is first.
-func lasting(ctx context.Context, long time.Duration) (context.Context, context.CancelFunc) {
-	out, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), long, fmt.Errorf("no success in %s", long))
-	stop := context.AfterFunc(ctx, func() {
-		select {
-		case <-time.After(afterSignal):
-			cancel()
-		case <-out.Done():
-		}
-	})
-	return out, func() {
-		stop()
-		cancel()
+		progress.Current = r.current
 	}
 }

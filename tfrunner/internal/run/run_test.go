@@ -4,9 +4,8 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
-	"io"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -20,10 +19,13 @@ import (
 	"github.com/kubeopera/platform/shared/api"
 	"github.com/kubeopera/platform/shared/redact"
 	"github.com/kubeopera/platform/shared/runcontract"
-	"github.com/kubeopera/platform/tfrunner/internal/awsconfig"
+	"github.com/kubeopera/platform/shared/runner"
+	"github.com/kubeopera/platform/shared/runner/awsconfig"
+	"github.com/kubeopera/platform/shared/runner/runlog"
+	"github.com/kubeopera/platform/sim/pki"
 	"github.com/kubeopera/platform/tfrunner/internal/ekskubeconfig"
+	"github.com/kubeopera/platform/tfrunner/internal/eksversion"
 	"github.com/kubeopera/platform/tfrunner/internal/events"
-	"github.com/kubeopera/platform/tfrunner/internal/runlog"
 	"github.com/kubeopera/platform/tfrunner/internal/statebucket"
 	"github.com/kubeopera/platform/tfrunner/internal/terraform"
 )
@@ -41,6 +43,15 @@ type world struct {
 	emit    func(events.Event)
 	store   map[string]string // the Parameter Store
 	hidden  []string
+	aws     bool // the environment has AWS's provider
+	empty   bool // there is nothing to change
+	bucket  *bucket
+	pod     string
+	rescues string        // folder of the mounted rescued state
+	wait    time.Duration // for locks
+	memory  Memory
+	fresh   bool
+	log     lines
 
 	mu       sync.Mutex
 	calls    []string
@@ -55,9 +66,14 @@ func newWorld() *world {
 		data, _ := json.Marshal(s)
 		return data
 	}
-	ca := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")}))
+	authority, err := pki.New("cluster")
+	if err != nil {
+		panic(err) // no randomness
+	}
+	ca := base64.StdEncoding.EncodeToString(authority.PEM())
 	return &world{
-		on: map[string]func(context.Context) error{},
+		bucket: newBucket(),
+		on:     map[string]func(context.Context) error{},
 		outputs: map[string]json.RawMessage{
 			runcontract.OutputClusterName: text("acme"), runcontract.OutputClusterEndpoint: text("https://example.org"), runcontract.OutputClusterCACertificate: text(ca),
 		},
@@ -80,14 +96,49 @@ func (w *world) Identity(ctx context.Context) (awsconfig.Identity, error) {
 	return awsconfig.Identity{Account: "123456789012", Principal: "arn:aws:iam::123456789012:role/r"}, w.step(ctx, "identity")
 }
 
-// EnsureBucket implements AWS.
-func (w *world) EnsureBucket(ctx context.Context, _ awsconfig.Identity) (statebucket.Bucket, error) {
-	return statebucket.Bucket{Region: "us-east-2"}, w.step(ctx, "bucket")
+// Bucket implements AWS.
+func (w *world) Bucket(ctx context.Context, _ awsconfig.Identity, create bool) (statebucket.Bucket, Objects, error) {
+	err := w.step(ctx, "bucket")
+	if err != nil || w.bucket == nil && !create {
+		return statebucket.Bucket{}, nil, err
+	}
+	return statebucket.Bucket{Region: "us-east-2", Created: w.fresh}, w.bucket, nil
+}
+
+// Leftovers implements AWS.
+func (w *world) Leftovers(ctx context.Context) (Leftovers, error) {
+	return w, w.step(ctx, "leftovers")
+}
+
+// Remove implements Leftovers.
+func (w *world) Remove(ctx context.Context, report func(string)) error {
+	report("removed a load balancer")
+	return w.step(ctx, "remove")
+}
+
+// RemoveDuring implements Leftovers.
+func (w *world) RemoveDuring(ctx context.Context, _ func(string), destroy func(context.Context) error) error {
+	return destroy(ctx)
+}
+
+// RemoveParameters implements Leftovers.
+func (w *world) RemoveParameters(ctx context.Context, _ func(string)) error {
+	return w.step(ctx, "parameters removed")
 }
 
 // Keys implements AWS.
 func (w *world) Keys(ctx context.Context) (ekskubeconfig.Keys, error) {
 	return ekskubeconfig.Keys{AccessKeyID: "AKIA", SecretAccessKey: "secret"}, w.step(ctx, "keys")
+}
+
+// CheckVersion implements AWS.
+func (w *world) CheckVersion(ctx context.Context, version string) error {
+	return w.step(ctx, "version "+version)
+}
+
+// ClusterToken implements AWS.
+func (w *world) ClusterToken(ctx context.Context, cluster ekskubeconfig.Cluster) (string, error) {
+	return "token-of-" + cluster.Name, w.step(ctx, "token")
 }
 
 // Init implements Terraform.
@@ -96,27 +147,61 @@ func (w *world) Init(ctx context.Context, backend map[string]string) error {
 	return w.step(ctx, "init")
 }
 
+// Push implements Terraform.
+func (w *world) Push(ctx context.Context, state []byte) error {
+	if err := w.step(ctx, "push"); err != nil {
+		return err
+	}
+	w.bucket.state = state
+	return nil
+}
+
 // Plan implements Terraform.
-func (w *world) Plan(ctx context.Context, variables map[string]string) error {
+func (w *world) Plan(ctx context.Context, variables map[string]string, destroy bool) error {
 	w.vars = variables
-	w.emit(events.Event{Kind: events.KindChangeSummary, Summary: &events.Summary{Operation: events.OperationPlan, Add: 2, Remove: len(w.changes)}})
-	return w.step(ctx, "plan")
+	name, summary := "plan", events.Summary{Operation: events.OperationPlan, Add: 2, Remove: len(w.changes)}
+	if destroy {
+		name, summary = "plan to destroy", events.Summary{Operation: events.OperationPlan, Remove: 2}
+	}
+	if w.empty {
+		summary = events.Summary{Operation: events.OperationPlan}
+	}
+	w.emit(events.Event{Kind: events.KindChangeSummary, Summary: &summary})
+	return w.step(ctx, name)
 }
 
 // ShowPlan implements Terraform.
 func (w *world) ShowPlan(ctx context.Context) (*tfjson.Plan, error) {
-	return &tfjson.Plan{ResourceChanges: w.changes}, w.step(ctx, "show")
+	plan := &tfjson.Plan{ResourceChanges: w.changes}
+	if w.aws {
+		plan.Config = &tfjson.Config{ProviderConfigs: map[string]*tfjson.ProviderConfig{"aws": {FullName: "registry.terraform.io/hashicorp/aws"}}}
+	}
+	return plan, w.step(ctx, "show")
+}
+
+// PlanText implements Terraform.
+func (w *world) PlanText(ctx context.Context) (string, error) {
+	return "# aws_vpc.this will be created", w.step(ctx, "text")
 }
 
 // Apply implements Terraform.
 func (w *world) Apply(ctx context.Context) error {
-	w.emit(events.Event{Kind: events.KindApplyComplete, Address: "a", Action: "create"})
-	return w.step(ctx, "apply")
+	action := "create"
+	if slices.Contains(w.calls, "plan to destroy") {
+		action = "delete"
+	}
+	w.emit(events.Event{Kind: events.KindApplyComplete, Address: "a", Action: action})
+	if err := w.step(ctx, "apply"); err != nil {
+		return err
+	}
+	w.emit(events.Event{Kind: events.KindApplyComplete, Address: "b", Action: action})
+	return nil
 }
 
 // Outputs implements Terraform.
 func (w *world) Outputs(ctx context.Context) (map[string]json.RawMessage, error) {
-	return w.outputs, w.step(ctx, "outputs")
+	err := w.step(ctx, "outputs")
+	return w.outputs, err
 }
 
 // Open implements Publisher.
@@ -158,10 +243,11 @@ func spec() runcontract.Spec {
 }
 
 func (w *world) run(ctx context.Context, s runcontract.Spec) runcontract.Result {
-	log := runlog.New(io.Discard, redact.New())
+	log := runlog.New(&w.log, redact.New())
 	defer log.Close()
 	return Run(ctx, Config{
-		Spec: s, AWS: w, Publisher: w, Log: log, WorkDir: "/work",
+		Spec: s, AWS: w, Publisher: w, Log: log,
+		RescueDir: w.rescues, Pod: w.pod, LockTimeout: w.wait, Memory: w.memory,
 		Terraform: func(onEvent func(events.Event)) (Terraform, error) {
 			w.emit = onEvent
 			return w, w.step(ctx, "prepare")
@@ -197,6 +283,35 @@ func TestRun_order(t *testing.T) {
 	}
 }
 
+func TestRun_version_that_cannot_be_checked(t *testing.T) {
+	t.Parallel()
+	w, s := newWorld(), spec()
+	s.KubernetesVersion = "1.35"
+	w.on["version 1.35"] = func(context.Context) error { return errors.New("AccessDeniedException: eks:DescribeClusterVersions") }
+	if result := w.run(t.Context(), s); result.Outcome != runcontract.OutcomeSucceeded {
+		t.Errorf("result %+v", result)
+	}
+	if text := w.log.String(); !strings.Contains(text, "warning: the Kubernetes version is not checked: AccessDeniedException") {
+		t.Errorf("log:\n%s", text)
+	}
+}
+
+func TestRun_service_account_token(t *testing.T) {
+	t.Parallel()
+	w, s := newWorld(), spec()
+	s.KubeconfigAuth = api.KubeconfigAuthServiceAccount
+	if result := w.run(t.Context(), s); result.Outcome != runcontract.OutcomeSucceeded {
+		t.Fatalf("result %+v", result)
+	}
+	if got := string(w.files[runcontract.KeyKubeconfig]); !strings.Contains(got, "token: token-of-acme") || strings.Contains(got, "exec:") {
+		t.Errorf("kubeconfig:\n%s", got)
+	}
+	text := w.log.String()
+	if !strings.Contains(text, ekskubeconfig.Revoke) || strings.Contains(text, "token-of-acme") {
+		t.Errorf("log:\n%s", text)
+	}
+}
+
 func TestRun_progress_tells_what_everything_waits_for(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
@@ -222,7 +337,7 @@ func TestRun_progress_tells_what_everything_waits_for(t *testing.T) {
 		"|applying", "|applying", // entered; a resource is complete already
 		"slow|applying", "slow|applying",
 		"slow|slow: Still creating... [10s elapsed]", "slow|slow: Still creating... [10s elapsed]",
-		"other|applying",
+		"other|applying", "other|applying",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("progress (-want +got):\n%s", diff)
@@ -276,17 +391,17 @@ func TestRun_failures(t *testing.T) {
 			func(w *world, _ *runcontract.Spec) {
 				w.on["plan"] = fail(&terraform.Error{
 					Verb: "plan", Diagnostic: diagnostic,
-					Lock: &runcontract.Lock{ID: "7", Who: "nonroot@pod", Created: time.Date(2026, 11, 30, 9, 0, 0, 0, time.UTC)},
+					Lock: &api.StateLock{ID: "7", Who: "nonroot@pod", Created: time.Date(2026, 11, 30, 9, 0, 0, 0, time.UTC)},
 				})
 			},
-			runcontract.CodeStateLocked, api.PhasePlan, "locked by nonroot@pod since 2026-11-30 09:00:00 UTC (lock id 7); wait until that has ended, or, if it is gone for good, delete k.tflock in the bucket b", "plan",
+			runcontract.CodeStateLocked, api.PhasePlan, "locked by nonroot@pod since 2026-11-30 09:00:00 UTC (lock id 7); wait until that has ended, or, if it is gone for good, remove the lock with the operation unlock", "plan",
 		},
 		{
 			"the lock is left by a run that failed by itself",
 			func(w *world, _ *runcontract.Spec) {
 				w.on["apply"] = fail(&terraform.Error{Verb: "apply", Diagnostic: diagnostic, LockLeft: true})
 			},
-			runcontract.CodeTerraformApply, api.PhaseApply, "It broke. Badly.; the lock of the state could not be released: delete k.tflock in the bucket b", "apply",
+			runcontract.CodeTerraformApply, api.PhaseApply, "It broke. Badly.; its lock could not be removed: k.tflock in the bucket b", "apply",
 		},
 		{
 			"the plan would replace the VPC",
@@ -296,10 +411,10 @@ func TestRun_failures(t *testing.T) {
 		{
 			"the state cannot be saved, whatever else happened",
 			func(w *world, _ *runcontract.Spec) {
-				w.on["apply"] = fail(&terraform.Error{Verb: "apply", Rescue: true, Interrupted: true, LockLeft: true, Diagnostic: diagnostic, Lock: &runcontract.Lock{ID: "7"}})
+				w.on["apply"] = fail(&terraform.Error{Verb: "apply", Unsaved: []byte("{}"), Interrupted: true, LockLeft: true, Diagnostic: diagnostic, Lock: &api.StateLock{ID: "7"}})
 			},
 			runcontract.CodeStateNotSaved, api.PhaseApply,
-			"errored.tfstate in /work, which ends with this pod: Boom (aws_vpc.this): It broke. Badly.; its lock could not be released: delete k.tflock in the bucket b", "apply",
+			"could not save its state, which is kept as rescue/1.tfstate in the bucket b; start the run again, it is saved before anything else: Boom (aws_vpc.this): It broke. Badly.; its lock could not be removed: k.tflock in the bucket b", "apply",
 		},
 		{
 			"Terraform is killed while it applies",
@@ -329,14 +444,30 @@ func TestRun_failures(t *testing.T) {
 			runcontract.CodeInvalidSpec, api.PhasePreparingState, `kind "scaffold"`, "open",
 		},
 		{
-			"an operation that is not there yet",
-			func(_ *world, s *runcontract.Spec) { s.Operation = api.OperationUnlock },
-			runcontract.CodeInvalidSpec, api.PhasePreparingState, `operation "unlock"`, "open",
+			"an operation of another time",
+			func(_ *world, s *runcontract.Spec) { s.Operation = "undo" },
+			runcontract.CodeInvalidSpec, api.PhasePreparingState, `operation "undo"`, "open",
 		},
 		{
-			"a form of kubeconfig that is not there yet",
-			func(_ *world, s *runcontract.Spec) { s.KubeconfigAuth = api.KubeconfigAuthServiceAccount },
-			runcontract.CodeInvalidSpec, api.PhasePreparingState, "not available yet", "open",
+			"an unlock without a lock",
+			func(_ *world, s *runcontract.Spec) { s.Operation = api.OperationUnlock },
+			runcontract.CodeInvalidSpec, api.PhasePreparingState, `lock_id is empty`, "open",
+		},
+		{
+			"a Kubernetes version that EKS does not have",
+			func(w *world, s *runcontract.Spec) {
+				s.KubernetesVersion = "1.29"
+				w.on["version 1.29"] = fail(&eksversion.UnsupportedError{Version: "1.29", Region: "eu-west-1", Supported: []string{"1.36", "1.35"}})
+			},
+			runcontract.CodeVersionUnsupported, api.PhasePlan, "does not support Kubernetes 1.29; it supports 1.36, 1.35", "version 1.29",
+		},
+		{
+			"a cluster that makes no token",
+			func(w *world, s *runcontract.Spec) {
+				s.KubeconfigAuth = api.KubeconfigAuthServiceAccount
+				w.on["token"] = fail(errors.New("not within 1m30s"))
+			},
+			runcontract.CodeKubeconfig, api.PhasePublishing, "the cluster is there, but its kubeconfig cannot be made: not within 1m30s", "token",
 		},
 	}
 	for _, tt := range tests {
@@ -421,7 +552,7 @@ func TestRun_interrupted(t *testing.T) {
 				}
 			},
 			runcontract.OutcomeCancelled, runcontract.CodeInterrupted,
-			"interrupted during the apply after 1 of 2 changes; the state is saved but its lock could not be released",
+			"interrupted during the apply after 1 of 2 changes; the state is saved; its lock could not be removed",
 		},
 		{
 			"by a signal that comes too late",
@@ -460,7 +591,7 @@ func TestRun_interrupted(t *testing.T) {
 				tt.prepare(w, &s)
 				ctx, cancel := context.WithCancelCause(t.Context())
 				defer cancel(nil)
-				defer time.AfterFunc(time.Minute, func() { cancel(ErrInterrupted) }).Stop()
+				defer time.AfterFunc(time.Minute, func() { cancel(runner.ErrInterrupted) }).Stop()
 				result := w.run(ctx, s)
 				if result.Outcome != tt.outcome || result.ErrorCode != tt.code || !strings.HasPrefix(result.Message, tt.says) {
 					t.Errorf("%s %s %q, want %s %s %q", result.Outcome, result.ErrorCode, result.Message, tt.outcome, tt.code, tt.says)
@@ -492,7 +623,7 @@ func TestRun_that_cannot_publish_its_success_has_failed(t *testing.T) {
 		if diff := cmp.Diff(result, w.message); diff != "" {
 			t.Errorf("termination message (-want +got):\n%s", diff)
 		}
-		if took := time.Since(start); took != publishTimeout {
+		if took := time.Since(start); took != 5*time.Minute {
 			t.Errorf("tried for %s", took)
 		}
 	})
@@ -504,7 +635,7 @@ func TestRun_after_a_signal_there_is_little_time_to_publish(t *testing.T) {
 		w := newWorld()
 		ctx, cancel := context.WithCancelCause(t.Context())
 		w.on["outputs"] = func(ctx context.Context) error {
-			cancel(ErrInterrupted)
+			cancel(runner.ErrInterrupted)
 			<-ctx.Done()
 			return context.Cause(ctx)
 		}

@@ -7,13 +7,16 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+	"time"
 
 	tfjson "github.com/hashicorp/terraform-json"
 
 	"github.com/kubeopera/platform/shared/api"
 	"github.com/kubeopera/platform/shared/runcontract"
-	"github.com/kubeopera/platform/tfrunner/internal/awsconfig"
+	"github.com/kubeopera/platform/shared/runner"
+	"github.com/kubeopera/platform/shared/runner/awsconfig"
 	"github.com/kubeopera/platform/tfrunner/internal/ekskubeconfig"
+	"github.com/kubeopera/platform/tfrunner/internal/eksversion"
 	"github.com/kubeopera/platform/tfrunner/internal/events"
 	"github.com/kubeopera/platform/tfrunner/internal/guard"
 )
@@ -21,38 +24,45 @@ import (
 // Terraform is one environment's Terraform; package terraform has the real one.
 type Terraform interface {
 	Init(ctx context.Context, backend map[string]string) error
-	Plan(ctx context.Context, variables map[string]string) error
+	Push(ctx context.Context, state []byte) error
+	Plan(ctx context.Context, variables map[string]string, destroy bool) error
 	ShowPlan(ctx context.Context) (*tfjson.Plan, error)
+	PlanText(ctx context.Context) (string, error)
 	Apply(ctx context.Context) error
 	Outputs(ctx context.Context) (map[string]json.RawMessage, error)
 }
 
-// steps is the run, from the spec to the kubeconfig.
-func (r *runner) steps(ctx context.Context) error {
+// steps is the run, from the spec to what is published.
+func (r *terraformRun) steps(ctx context.Context) error {
 	if err := CheckSpec(r.Spec); err != nil {
 		return &StepError{Code: runcontract.CodeInvalidSpec, Message: err.Error()}
 	}
-	id, backend, err := r.prepareState(ctx)
+	switch r.Spec.Operation {
+	case api.OperationUnlock:
+		return r.unlock(ctx)
+	case api.OperationDestroy:
+		return r.destroy(ctx)
+	case api.OperationPlan:
+		return r.planOnly(ctx)
+	case api.OperationApply:
+	}
+	return r.apply(ctx)
+}
+
+// apply builds the environment and hands over its kubeconfig.
+func (r *terraformRun) apply(ctx context.Context) error {
+	tf, id, err := r.initialise(ctx, true)
 	if err != nil {
 		return err
 	}
-	tf, err := r.Terraform(r.observe)
-	if err != nil {
-		return r.failed(ctx, runcontract.CodeInternal, "prepare Terraform", err)
-	}
-	r.enter(api.PhaseInit)
-	if err := tf.Init(ctx, backend); err != nil {
-		return r.failed(ctx, runcontract.CodeTerraformInit, "terraform init", err)
-	}
-	if err := r.plan(ctx, tf, id); err != nil {
+	if err := r.plan(ctx, tf, id, false); err != nil {
 		return err
 	}
-	if r.Spec.Operation == api.OperationPlan {
-		r.say("planned: " + planned(r.tracker.Changes()))
-		return nil
+	if err := r.guard(ctx, tf); err != nil {
+		return err
 	}
-	r.enter(api.PhaseApply)
-	if err := tf.Apply(ctx); err != nil {
+	r.Enter(api.PhaseApply)
+	if err := r.carryOut(ctx, tf); err != nil {
 		return r.failed(ctx, runcontract.CodeTerraformApply, "terraform apply", err)
 	}
 	if r.Spec.Topology == api.TopologyVanillaKubeadm {
@@ -61,65 +71,72 @@ func (r *runner) steps(ctx context.Context) error {
 	return r.deliver(ctx, tf)
 }
 
-// CheckSpec refuses what this runner cannot do.
-func CheckSpec(s runcontract.Spec) error {
-	var problems []error
-	if s.Kind != runcontract.KindProvision {
-		problems = append(problems, fmt.Errorf("kind %q is not this runner's", s.Kind))
+// planOnly says what an apply would change.
+func (r *terraformRun) planOnly(ctx context.Context) error {
+	tf, id, err := r.initialise(ctx, true)
+	if err != nil {
+		return err
 	}
-	switch s.Operation {
-	case api.OperationApply, api.OperationPlan:
-	default:
-		problems = append(problems, fmt.Errorf("operation %q is not available in this version", s.Operation))
+	if err := r.plan(ctx, tf, id, false); err != nil {
+		return err
 	}
-	switch s.Topology {
-	case api.TopologyEKS:
-		if s.KubeconfigAuth == api.KubeconfigAuthServiceAccount {
-			problems = append(problems, fmt.Errorf("kubeconfig_auth %s: %w", s.KubeconfigAuth, ekskubeconfig.ErrNotYet))
-		}
-	case api.TopologyVanillaKubeadm:
-		if s.Name == "" {
-			problems = append(problems, errors.New("name is empty"))
-		}
-	default:
-		problems = append(problems, fmt.Errorf("topology %q is not available in this version", s.Topology))
+	text, err := tf.PlanText(ctx)
+	if err != nil {
+		return r.failed(ctx, runcontract.CodeTerraformPlan, "read the plan", err)
 	}
-	for name, value := range map[string]string{
-		"environment": s.Environment, "region": s.Region, "state.bucket": s.State.Bucket, "state.key": s.State.Key,
-	} {
-		if value == "" {
-			problems = append(problems, fmt.Errorf("%s is empty", name))
-		}
+	r.Log.Printf("%s", text)
+	if err := r.guard(ctx, tf); err != nil {
+		return err
 	}
-	if s.TimeoutSeconds <= 0 || s.GraceSeconds <= 0 {
-		problems = append(problems, errors.New("timeout_seconds and grace_seconds must be positive"))
-	}
-	if s.PollIntervalSeconds < 0 || s.ControlPlaneTimeoutSeconds < 0 {
-		problems = append(problems, errors.New("poll_interval_seconds and control_plane_timeout_seconds must not be negative"))
-	}
-	return errors.Join(problems...)
+	r.Say("plan: " + planned(r.tracker.Planned()))
+	return nil
 }
 
-// prepareState finds out whose credential it is and makes sure that there is a state bucket.
-func (r *runner) prepareState(ctx context.Context) (awsconfig.Identity, map[string]string, error) {
-	id, err := r.AWS.Identity(ctx)
+// initialise prepares Terraform and the state that it works on, with what earlier
+// runs could not save. Without a bucket, which create forbids to make, tf is nil.
+func (r *terraformRun) initialise(ctx context.Context, create bool) (tf Terraform, id awsconfig.Identity, err error) {
+	id, backend, err := r.prepareState(ctx, create)
+	if err != nil || r.objects == nil {
+		return nil, id, err
+	}
+	if err := r.preflight(ctx); err != nil {
+		return nil, id, err
+	}
+	if tf, err = r.Terraform(r.observe); err != nil {
+		return nil, id, r.failed(ctx, runcontract.CodeInternal, "prepare Terraform", err)
+	}
+	r.Enter(api.PhaseInit)
+	if err := tf.Init(ctx, backend); err != nil {
+		return nil, id, r.failed(ctx, runcontract.CodeTerraformInit, "terraform init", err)
+	}
+	return tf, id, r.resume(ctx, tf)
+}
+
+// prepareState finds out whose credential it is and looks for the state bucket.
+func (r *terraformRun) prepareState(ctx context.Context, create bool) (id awsconfig.Identity, backend map[string]string, err error) {
+	id, err = r.AWS.Identity(ctx)
 	if err != nil {
 		return id, nil, r.failed(ctx, runcontract.CodeInternal, "check the AWS credential", err)
 	}
 	r.Log.Printf("AWS account %s, as %s", id.Account, id.Principal)
-	bucket, err := r.AWS.EnsureBucket(ctx, id)
+	bucket, objects, err := r.AWS.Bucket(ctx, id, create)
 	if err != nil {
 		return id, nil, r.failed(ctx, runcontract.CodeStateBucket, "prepare the state bucket", err)
 	}
+	if objects == nil {
+		r.Log.Printf("there is no state bucket %s", r.Spec.State.Bucket)
+		return id, nil, nil
+	}
+	r.objects, r.fresh = objects, bucket.Created
 	found := "found"
 	if bucket.Created {
 		found = "created"
 	}
 	r.Log.Printf("state bucket %s in %s: %s", r.Spec.State.Bucket, bucket.Region, found)
 	if bucket.Unhardened != "" {
-		r.Log.Printf("warning: the settings of the state bucket were not looked at: %s", bucket.Unhardened)
+		r.Log.Printf("warning: the settings of the state bucket are not known to be safe: %s", bucket.Unhardened)
 	}
-	backend := maps.Clone(r.Spec.State.BackendConfig)
+	backend = maps.Clone(r.Spec.State.BackendConfig)
 	if backend == nil {
 		backend = map[string]string{}
 	}
@@ -127,19 +144,53 @@ func (r *runner) prepareState(ctx context.Context) (awsconfig.Identity, map[stri
 	return id, backend, nil
 }
 
-// plan makes the plan and refuses one that would take down what must stay.
-func (r *runner) plan(ctx context.Context, tf Terraform, id awsconfig.Identity) error {
-	r.enter(api.PhasePlan)
+// plan makes the plan.
+func (r *terraformRun) plan(ctx context.Context, tf Terraform, id awsconfig.Identity, destroy bool) error {
+	r.Enter(api.PhasePlan)
+	if !destroy {
+		if err := r.checkVersion(ctx); err != nil {
+			return err
+		}
+	}
 	var variables map[string]string
 	if r.Spec.Topology == api.TopologyEKS { // a kubeadm cluster gives access by its own CA
 		variables = map[string]string{runcontract.VariablePrincipal: id.Principal}
 	}
-	if err := tf.Plan(ctx, variables); err != nil {
+	err := r.underLock(ctx, func(ctx context.Context) error { return tf.Plan(ctx, variables, destroy) })
+	if err != nil {
+		r.salvage(ctx, err)
 		return r.failed(ctx, runcontract.CodeTerraformPlan, "terraform plan", err)
 	}
+	return nil
+}
+
+// checkVersion refuses a Kubernetes version that EKS does not offer.
+func (r *terraformRun) checkVersion(ctx context.Context) error {
+	if r.Spec.Topology != api.TopologyEKS || r.Spec.KubernetesVersion == "" {
+		return nil
+	}
+	err := r.AWS.CheckVersion(ctx, r.Spec.KubernetesVersion)
+	if unsupported, ok := errors.AsType[*eksversion.UnsupportedError](err); ok {
+		return &StepError{Code: runcontract.CodeVersionUnsupported, Message: unsupported.Error()}
+	}
+	if err != nil {
+		r.Log.Printf("warning: the Kubernetes version is not checked: %v", err)
+	}
+	return nil
+}
+
+// carryOut carries out the plan.
+func (r *terraformRun) carryOut(ctx context.Context, tf Terraform) error {
+	err := r.underLock(ctx, tf.Apply)
+	r.salvage(ctx, err)
+	return err
+}
+
+// guard refuses a plan that would take down what must stay.
+func (r *terraformRun) guard(ctx context.Context, tf Terraform) error {
 	// Showing a plan starts every provider again, which takes seconds; a plan
 	// that removes nothing, and so replaces nothing, needs no look.
-	if c := r.tracker.Changes(); c != nil && c.Remove == 0 {
+	if c := r.tracker.Planned(); c != nil && c.Remove == 0 {
 		return nil
 	}
 	plan, err := tf.ShowPlan(ctx)
@@ -170,22 +221,41 @@ func (r *runner) plan(ctx context.Context, tf Terraform, id awsconfig.Identity) 
 
 // deliver makes the kubeconfig. The cluster is there now: an interrupt or the
 // deadline leaves the time to hand it over.
-func (r *runner) deliver(ctx context.Context, tf Terraform) error {
-	done := applied(r.tracker.Changes())
-	r.enter(api.PhasePublishing)
-	ctx, cancel := lasting(ctx, deliverTimeout)
+func (r *terraformRun) deliver(ctx context.Context, tf Terraform) error {
+	done := applied(r.changes())
+	r.Enter(api.PhasePublishing)
+	ctx, cancel := runner.Lasting(ctx, deliverTimeout)
 	defer cancel()
 	kubeconfig, err := r.kubeconfig(ctx, tf)
 	if err != nil {
 		return r.failed(ctx, runcontract.CodeKubeconfig, "the cluster is there, but its kubeconfig cannot be made", err)
 	}
 	r.files[runcontract.KeyKubeconfig] = kubeconfig
-	r.say("applied: " + done)
+	r.Say("applied: " + done)
 	return nil
 }
 
-func (r *runner) kubeconfig(ctx context.Context, tf Terraform) ([]byte, error) {
-	outputs, err := tf.Outputs(ctx)
+// outputsPoll is how often outputs are looked for that must be there.
+const outputsPoll = 5 * time.Second
+
+// outputs reads the outputs. In a bucket whose versioning was turned on minutes
+// ago, S3 may say for a moment that there is no state.
+func (r *terraformRun) outputs(ctx context.Context, tf Terraform) (map[string]json.RawMessage, error) {
+	for {
+		outputs, err := tf.Outputs(ctx)
+		if err != nil || len(outputs) > 0 || !r.fresh {
+			return outputs, err
+		}
+		select {
+		case <-ctx.Done():
+			return outputs, nil
+		case <-time.After(outputsPoll):
+		}
+	}
+}
+
+func (r *terraformRun) kubeconfig(ctx context.Context, tf Terraform) ([]byte, error) {
+	outputs, err := r.outputs(ctx, tf)
 	if err != nil {
 		return nil, err
 	}
@@ -202,33 +272,41 @@ func (r *runner) kubeconfig(ctx context.Context, tf Terraform) ([]byte, error) {
 		}
 	}
 	options := ekskubeconfig.Options{Auth: r.Spec.KubeconfigAuth, Exec: r.Spec.KubeconfigExec}
-	if options.Auth == "" || options.Auth == api.KubeconfigAuthEmbedded {
+	switch options.Auth {
+	case "", api.KubeconfigAuthEmbedded:
 		if options.Keys, err = r.AWS.Keys(ctx); err != nil {
 			return nil, err
 		}
+	case api.KubeconfigAuthServiceAccount:
+		if options.Token, err = r.AWS.ClusterToken(ctx, cluster); err != nil {
+			return nil, err
+		}
+		r.Hide(options.Token)
+		r.Log.Printf("the kubeconfig has a ServiceAccount's token; to revoke it: %s", ekskubeconfig.Revoke)
+	case api.KubeconfigAuthExecOnly:
 	}
 	return ekskubeconfig.Build(cluster, options)
 }
 
 // observe takes Terraform's events. It runs while Terraform waits for its
 // output to be read, so nothing in here may block.
-func (r *runner) observe(e events.Event) {
+func (r *terraformRun) observe(e events.Event) {
 	r.mu.Lock()
 	r.tracker.Observe(e)
 	progress := r.tracker.Progress()
+	r.mu.Unlock()
 	switch {
 	case e.Kind == events.KindApplyProgress && e.Address == progress.Current:
-		r.message = e.Text // what everything waits for, and for how long already
+		r.Say(e.Text) // what everything waits for, and for how long already
 	case e.Kind == events.KindApplyComplete || e.Kind == events.KindApplyErrored:
-		r.message = title(r.phase)
+		r.Say(title(r.Phase()))
 	}
-	r.mu.Unlock()
-	if line := Line(r.phase, e, progress); line != "" {
+	if line := Line(r.Phase(), e, progress); line != "" {
 		r.Log.Printf("%s", line)
 	}
 	switch e.Kind {
 	case events.KindChangeSummary, events.KindApplyStart, events.KindApplyProgress, events.KindApplyComplete, events.KindApplyErrored:
-		r.Publisher.Report(r.progress())
+		r.Report()
 	default: // tells nothing of progress
 	}
 }

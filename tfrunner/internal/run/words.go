@@ -2,11 +2,10 @@ package run
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/kubeopera/platform/shared/api"
-	"github.com/kubeopera/platform/shared/runcontract"
+	"github.com/kubeopera/platform/shared/runner"
 	"github.com/kubeopera/platform/tfrunner/internal/events"
 )
 
@@ -19,8 +18,14 @@ func title(p api.Phase) string {
 		return "initialising Terraform"
 	case api.PhasePlan:
 		return "planning"
+	case api.PhaseUnlock:
+		return "removing the lock of the state"
+	case api.PhaseCleanUp:
+		return "removing what the cluster has made by itself"
 	case api.PhaseApply:
 		return "applying"
+	case api.PhaseDestroy:
+		return "destroying"
 	case api.PhaseWaitingForControlPlane:
 		return "waiting for the control plane"
 	case api.PhaseWaitingForNodes:
@@ -28,20 +33,20 @@ func title(p api.Phase) string {
 	case api.PhasePublishing:
 		return "publishing the result"
 	default: // a phase of somebody else's, or one that needs no other words
-		return strings.ReplaceAll(string(p), "_", " ")
+		return runner.Title(p)
 	}
 }
 
 func planned(c *api.Changes) string {
 	if c == nil {
-		return "no changes"
+		c = &api.Changes{}
 	}
-	return fmt.Sprintf("%d to add, %d to change, %d to remove", c.Add, c.Change, c.Remove)
+	return fmt.Sprintf("%d to add, %d to change, %d to destroy", c.Add, c.Change, c.Remove)
 }
 
 func applied(c *api.Changes) string {
 	if c == nil {
-		return "no changes"
+		c = &api.Changes{}
 	}
 	return fmt.Sprintf("%d added, %d changed, %d removed", c.Add, c.Change, c.Remove)
 }
@@ -56,7 +61,7 @@ func Line(phase api.Phase, e events.Event, p api.Progress) string {
 	case events.KindDiagnostic:
 		return diagnosticLine(e.Diagnostic)
 	case events.KindPlannedChange, events.KindDrift:
-		if phase == api.PhaseApply {
+		if phase == api.PhaseApply || phase == api.PhaseDestroy {
 			return "" // an apply begins by repeating its plan
 		}
 		return e.Text
@@ -100,16 +105,4 @@ func diagnosticLine(d *events.Diagnostic) string {
 		text += "\n" + d.Detail
 	}
 	return text
-}
-
-// closing is how a log ends.
-func closing(r runcontract.Result) []string {
-	switch r.Outcome {
-	case runcontract.OutcomeSucceeded:
-		return []string{"== succeeded: " + r.Message}
-	case runcontract.OutcomeCancelled:
-		return []string{"== cancelled: " + r.Message}
-	case runcontract.OutcomeFailed:
-	}
-	return []string{fmt.Sprintf("== failed (%s): %s", r.ErrorCode, r.Message)}
 }

@@ -1,6 +1,7 @@
 // Package statebucket makes sure that the bucket of an environment's Terraform
 // state exists, belongs to the account of the run's credential, and is safe to
-// keep a state in.
+// keep a state in. Objects is what is in it beside the state: its lock, and states
+// that could not be saved.
 //
 // Bucket names are global, so a bucket that is there may be somebody else's:
 // every call names the owner that it expects. A bucket may also lie in another
@@ -20,7 +21,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/aws/smithy-go"
 
-	"github.com/kubeopera/platform/tfrunner/internal/awsconfig"
+	"github.com/kubeopera/platform/shared/runner/awsconfig"
 )
 
 // regionWithoutName is the one region that must not be named when a bucket is created.
@@ -43,21 +44,21 @@ type Config struct {
 type Bucket struct {
 	Region  string
 	Created bool // by this call
-	// Unhardened says why the settings of a bucket that was there before could
-	// not be looked at; empty if they could.
+	// Unhardened says why the settings of a bucket that was there before are not
+	// known to be safe; empty if they are.
 	Unhardened string
+}
+
+// Find looks for the bucket and creates nothing; found is false if there is none.
+func Find(ctx context.Context, cfg Config) (b Bucket, found bool, err error) {
+	f, err := bucket{cfg.withDefaults()}.find(ctx)
+	return Bucket{Region: f.region}, f.exists, err
 }
 
 // Ensure finds the bucket or creates and hardens it. Two runs may do so at the
 // same time. Refused credentials give an *awsconfig.RefusedError.
 func Ensure(ctx context.Context, cfg Config) (Bucket, error) {
-	if cfg.Poll == 0 {
-		cfg.Poll = time.Second
-	}
-	if cfg.Patience == 0 {
-		cfg.Patience = 2 * time.Minute
-	}
-	b := bucket{Config: cfg}
+	b := bucket{cfg.withDefaults()}
 	found, err := b.find(ctx)
 	if err != nil {
 		return Bucket{}, err
@@ -72,17 +73,26 @@ func Ensure(ctx context.Context, cfg Config) (Bucket, error) {
 		}
 		result.Created = true
 	}
-	client := b.client(result.Region)
-	if !result.Created {
-		var done bool
-		if done, result.Unhardened = b.hardened(ctx, client); done || result.Unhardened != "" {
-			return result, nil
-		}
-	}
-	if err := b.harden(ctx, client); err != nil {
+	err = b.harden(ctx, b.client(result.Region), result.Created)
+	switch {
+	case err == nil || ctx.Err() != nil:
+		return result, err
+	case result.Created:
 		return Bucket{}, err
 	}
+	// A credential that may use a bucket, but not see to its settings, is a good one.
+	result.Unhardened = err.Error()
 	return result, nil
+}
+
+func (cfg Config) withDefaults() Config {
+	if cfg.Poll == 0 {
+		cfg.Poll = time.Second
+	}
+	if cfg.Patience == 0 {
+		cfg.Patience = 2 * time.Minute
+	}
+	return cfg
 }
 
 type bucket struct{ Config }
@@ -127,10 +137,15 @@ func (b bucket) findIn(ctx context.Context, region string) (found finding, elsew
 		return finding{}, "", fmt.Errorf("look for the state bucket %s: %w", b.Bucket, err)
 	}
 	there := response.Response.Header.Get("X-Amz-Bucket-Region")
+	if there == region {
+		there = "" // that is where we have asked
+	}
 	switch status := response.HTTPStatusCode(); {
 	case status == http.StatusNotFound:
 		return finding{}, "", nil
-	case (status == http.StatusMovedPermanently || status == http.StatusBadRequest) && there != "" && there != region:
+	case status == http.StatusForbidden && there != "": // only its own region can tell
+		return finding{}, there, fmt.Errorf("look for the state bucket %s: %w", b.Bucket, err)
+	case (status == http.StatusMovedPermanently || status == http.StatusBadRequest) && there != "":
 		return finding{}, there, fmt.Errorf("look for the state bucket %s: S3 says that it is in %s: %w", b.Bucket, there, err)
 	case status == http.StatusForbidden:
 		return finding{}, "", fmt.Errorf("the state bucket %s exists, but belongs to another account, or the credential lacks s3:ListBucket on it", b.Bucket)
@@ -140,18 +155,14 @@ func (b bucket) findIn(ctx context.Context, region string) (found finding, elsew
 
 // create asks for the bucket; that it exists already and is ours is success.
 func (b bucket) create(ctx context.Context) error {
-	in := &s3.CreateBucketInput{
-		Bucket:          &b.Bucket,
-		ObjectOwnership: types.ObjectOwnershipBucketOwnerEnforced,
-	}
-	region := b.AWS.Region
-	if region != regionWithoutName {
-		// The SDK's list of regions lags behind AWS's: any name will do.
-		in.CreateBucketConfiguration = &types.CreateBucketConfiguration{LocationConstraint: types.BucketLocationConstraint(region)}
-	}
-	client := b.client(region)
+	client := b.client(b.AWS.Region)
+	tags := b.tagSet(nil)
 	return b.retry(ctx, func() (again bool, err error) {
-		_, err = client.CreateBucket(ctx, in)
+		_, err = client.CreateBucket(ctx, b.creation(tags))
+		if len(tags) > 0 && tagsRefused(err) {
+			tags = nil // they are put on it with the other settings in any case
+			_, err = client.CreateBucket(ctx, b.creation(tags))
+		}
 		switch code(err) {
 		case "":
 			return false, wrap(err, "create the state bucket "+b.Bucket)
@@ -166,7 +177,31 @@ func (b bucket) create(ctx context.Context) error {
 	})
 }
 
-// await waits until S3 knows the bucket everywhere, and gives its region.
+func (b bucket) creation(tags []types.Tag) *s3.CreateBucketInput {
+	in := &s3.CreateBucketInput{Bucket: &b.Bucket, ObjectOwnership: types.ObjectOwnershipBucketOwnerEnforced}
+	conf := types.CreateBucketConfiguration{Tags: tags}
+	if b.AWS.Region != regionWithoutName {
+		// The SDK's list of regions lags behind AWS's: any name will do.
+		conf.LocationConstraint = types.BucketLocationConstraint(b.AWS.Region)
+	}
+	if len(conf.Tags) > 0 || conf.LocationConstraint != "" { // an empty one is malformed
+		in.CreateBucketConfiguration = &conf
+	}
+	return in
+}
+
+// tagsRefused tells whether a creation may have failed for its tags: they need
+// a right of their own (s3:TagResource), and not every S3 takes them.
+func tagsRefused(err error) bool {
+	switch code(err) {
+	case "AccessDenied", "MalformedXML", "NotImplemented", "InvalidRequest":
+		return true
+	}
+	return false
+}
+
+// await waits until S3 knows the bucket everywhere, for Terraform's calls too,
+// and gives its region.
 func (b bucket) await(ctx context.Context) (region string, err error) {
 	err = b.retry(ctx, func() (bool, error) {
 		found, err := b.find(ctx)
@@ -177,7 +212,13 @@ func (b bucket) await(ctx context.Context) (region string, err error) {
 		if !found.exists {
 			return true, fmt.Errorf("the state bucket %s was created, but S3 does not show it", b.Bucket)
 		}
-		return false, nil
+		_, err = b.client(region).ListObjectsV2(ctx, &s3.ListObjectsV2Input{
+			Bucket: &b.Bucket, ExpectedBucketOwner: b.owner(), MaxKeys: aws.Int32(1),
+		})
+		if code(err) == "NoSuchBucket" {
+			return true, fmt.Errorf("the state bucket %s was created, but S3 does not list it: %w", b.Bucket, err)
+		}
+		return false, b.explain(err, "list the state bucket "+b.Bucket)
 	})
 	return region, err
 }
@@ -203,6 +244,9 @@ func (b bucket) retry(ctx context.Context, try func() (again bool, err error)) e
 
 // explain words an answer of S3's: a refused credential, a missing right.
 func (b bucket) explain(err error, doing string) error {
+	if err == nil {
+		return nil
+	}
 	if refused := awsconfig.Refusal(err); refused != nil {
 		return fmt.Errorf("%s: %w", doing, refused)
 	}

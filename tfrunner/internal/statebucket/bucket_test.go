@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kubeopera/platform/shared/golden"
-	"github.com/kubeopera/platform/tfrunner/internal/awsconfig"
-	"github.com/kubeopera/platform/tfrunner/internal/awsfake"
+	"github.com/kubeopera/platform/shared/runner/awsconfig"
+	"github.com/kubeopera/platform/shared/runner/awsfake"
 )
 
 const name = "kubeopera-terraform-state-acme"
@@ -58,8 +58,8 @@ func TestEnsure_creates_and_hardens(t *testing.T) {
 			}
 			golden.Equal(t, "hardened.txt", []byte(text.String()))
 			ops := fake.Operations()
-			if last := ops[len(ops)-1]; last != "PutBucketVersioning" {
-				t.Errorf("versioning marks a bucket that is done, but the last operation is %s", last)
+			if last := ops[len(ops)-1]; last != "PutBucketTagging" {
+				t.Errorf("a tag marks a bucket that is done, but the last operation is %s", last)
 			}
 		})
 	}
@@ -78,12 +78,12 @@ func TestEnsure_names_the_bucket_by_its_partition(t *testing.T) {
 	}
 }
 
-const versioned = "<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>"
+const done = "<Tagging><TagSet><Tag><Key>kubeopera.io/state-bucket</Key><Value>hardened</Value></Tag></TagSet></Tagging>"
 
 func TestEnsure_leaves_a_finished_bucket_alone(t *testing.T) {
 	t.Parallel()
 	fake := awsfake.New(t)
-	fake.AddBucket(name, "eu-west-1", awsfake.Account, map[string]string{"versioning": versioned})
+	fake.AddBucket(name, "eu-west-1", awsfake.Account, map[string]string{"tagging": done})
 	got, err := Ensure(t.Context(), config(fake, "eu-west-1"))
 	if err != nil {
 		t.Fatal(err)
@@ -91,7 +91,7 @@ func TestEnsure_leaves_a_finished_bucket_alone(t *testing.T) {
 	if diff := cmp.Diff(Bucket{Region: "eu-west-1"}, got); diff != "" {
 		t.Errorf("bucket (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"HeadBucket", "GetBucketVersioning"}, fake.Operations()); diff != "" {
+	if diff := cmp.Diff([]string{"HeadBucket", "GetBucketTagging"}, fake.Operations()); diff != "" {
 		t.Errorf("operations (-want +got):\n%s", diff)
 	}
 }
@@ -99,7 +99,7 @@ func TestEnsure_leaves_a_finished_bucket_alone(t *testing.T) {
 func TestEnsure_finds_a_bucket_in_another_region(t *testing.T) {
 	t.Parallel()
 	fake := awsfake.New(t)
-	fake.AddBucket(name, "ap-south-1", awsfake.Account, map[string]string{"versioning": versioned})
+	fake.AddBucket(name, "ap-south-1", awsfake.Account, map[string]string{"tagging": done})
 	got, err := Ensure(t.Context(), config(fake, "eu-west-1"))
 	if err != nil {
 		t.Fatal(err)
@@ -125,22 +125,93 @@ func TestEnsure_finishes_what_another_run_began_and_weakens_nothing(t *testing.T
 	if settings["policy"] != `{"Statement":[]}` || settings["lifecycle"] != lifecycle {
 		t.Errorf("policy %s, lifecycle %s", settings["policy"], settings["lifecycle"])
 	}
-	if settings["tagging"] != tags || settings["encryption"] != encryption {
-		t.Errorf("tags %s, encryption %s", settings["tagging"], settings["encryption"])
+	if settings["encryption"] != encryption {
+		t.Errorf("encryption %s", settings["encryption"])
+	}
+	for _, want := range []string{"<Key>owner</Key><Value>them</Value>", "<Key>a&amp;b</Key>", "kubeopera.io/state-bucket"} {
+		if !strings.Contains(settings["tagging"], want) {
+			t.Errorf("the tags lack %s: %s", want, settings["tagging"])
+		}
 	}
 	if settings["publicAccessBlock"] == "" || settings["versioning"] == "" {
 		t.Errorf("settings %v", settings)
 	}
 }
 
-func TestEnsure_works_without_the_right_to_look_at_settings(t *testing.T) {
+func TestEnsure_works_without_the_right_to_see_to_settings(t *testing.T) {
+	t.Parallel()
+	for _, op := range []string{"GetBucketTagging", "PutBucketPolicy"} {
+		t.Run(op, func(t *testing.T) {
+			t.Parallel()
+			fake := awsfake.New(t)
+			fake.AddBucket(name, "eu-west-1", awsfake.Account, nil)
+			fake.SetFault(on(op, "AccessDenied", http.StatusForbidden))
+			got, err := Ensure(t.Context(), config(fake, "eu-west-1"))
+			if err != nil || got.Unhardened == "" {
+				t.Errorf("bucket %+v, error %v", got, err)
+			}
+		})
+	}
+}
+
+// TestEnsure_creates_without_tags_where_they_are_refused: they need a right of
+// their own, and come with the other settings.
+func TestEnsure_creates_without_tags_where_they_are_refused(t *testing.T) {
+	t.Parallel()
+	for _, region := range []string{"us-east-1", "eu-west-1"} {
+		t.Run(region, func(t *testing.T) {
+			t.Parallel()
+			fake := awsfake.New(t)
+			refusals := 1
+			fake.SetFault(func(op, _ string) (string, int) {
+				if op == "CreateBucket" && refusals > 0 {
+					refusals--
+					return "AccessDenied", http.StatusForbidden
+				}
+				return "", 0
+			})
+			if _, err := Ensure(t.Context(), config(fake, region)); err != nil {
+				t.Fatal(err)
+			}
+			if tags := fake.Settings(name)["tagging"]; !strings.Contains(tags, "<Key>environment</Key>") {
+				t.Errorf("tags %s", tags)
+			}
+		})
+	}
+}
+
+func TestEnsure_asks_the_buckets_own_region_whose_it_is(t *testing.T) {
 	t.Parallel()
 	fake := awsfake.New(t)
-	fake.AddBucket(name, "eu-west-1", awsfake.Account, nil)
-	fake.SetFault(on("GetBucketVersioning", "AccessDenied", http.StatusForbidden))
+	fake.AddBucket(name, "ap-south-1", awsfake.Account, map[string]string{"tagging": done})
+	fake.SetFault(once("HeadBucket", "AccessDenied", http.StatusForbidden))
 	got, err := Ensure(t.Context(), config(fake, "eu-west-1"))
-	if err != nil || got.Unhardened == "" {
+	if err != nil || got.Region != "ap-south-1" {
 		t.Errorf("bucket %+v, error %v", got, err)
+	}
+}
+
+func once(operation, code string, status int) awsfake.Fault {
+	left := 1
+	return func(op, _ string) (string, int) {
+		if op == operation && left > 0 {
+			left--
+			return code, status
+		}
+		return "", 0
+	}
+}
+
+func TestFind_creates_nothing(t *testing.T) {
+	t.Parallel()
+	fake := awsfake.New(t)
+	if _, found, err := Find(t.Context(), config(fake, "eu-west-1")); found || err != nil {
+		t.Errorf("found %v, error %v", found, err)
+	}
+	fake.AddBucket(name, "ap-south-1", awsfake.Account, nil)
+	got, found, err := Find(t.Context(), config(fake, "eu-west-1"))
+	if !found || err != nil || got.Region != "ap-south-1" {
+		t.Errorf("bucket %+v, found %v, error %v", got, found, err)
 	}
 }
 
@@ -170,7 +241,7 @@ func TestEnsure_two_runs_at_once(t *testing.T) {
 				if _, err := b.await(t.Context()); err != nil {
 					return err
 				}
-				return b.harden(t.Context(), b.client(region))
+				return b.harden(t.Context(), b.client(region), true)
 			}
 			errs := make(chan error, 2)
 			for range 2 {
@@ -217,18 +288,27 @@ func TestEnsure_waits_for_a_busy_name(t *testing.T) {
 func TestEnsure_waits_until_the_new_bucket_shows(t *testing.T) {
 	t.Parallel()
 	fake := awsfake.New(t)
-	heads := 0
+	heads, lists, settings := 0, 0, 0
 	fake.SetFault(func(op, _ string) (string, int) {
-		if op == "HeadBucket" {
+		switch op {
+		case "HeadBucket":
 			if heads++; heads < 4 {
 				return "NotFound", http.StatusNotFound
+			}
+		case "ListObjectsV2":
+			if lists++; lists < 2 {
+				return "NoSuchBucket", http.StatusNotFound
+			}
+		case "PutBucketPolicy":
+			if settings++; settings < 3 {
+				return "NoSuchBucket", http.StatusNotFound
 			}
 		}
 		return "", 0
 	})
 	got, err := Ensure(t.Context(), config(fake, "eu-west-1"))
-	if err != nil || !got.Created || heads != 4 {
-		t.Errorf("bucket %+v, error %v, %d looks", got, err, heads)
+	if err != nil || !got.Created || heads != 5 || lists != 2 || settings != 3 {
+		t.Errorf("bucket %+v, error %v, %d looks, %d lists, %d attempts at the policy", got, err, heads, lists, settings)
 	}
 }
 

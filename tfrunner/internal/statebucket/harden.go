@@ -20,22 +20,24 @@ const (
 	incompleteDays     = 7
 )
 
-// hardened tells whether a bucket that was there before is done. Versioning is
-// what harden turns on last: a bucket that never had it is one that a run
-// created and then died. unknown says why it cannot be told: a credential that
-// may use the bucket, but not look at its settings, is a good credential.
-func (b bucket) hardened(ctx context.Context, client *s3.Client) (done bool, unknown string) {
-	out, err := client.GetBucketVersioning(ctx, &s3.GetBucketVersioningInput{Bucket: &b.Bucket, ExpectedBucketOwner: b.owner()})
-	if err != nil {
-		return false, b.explain(err, "read the versioning of the state bucket "+b.Bucket).Error()
-	}
-	return out.Status != "", ""
-}
+// hardenedTag marks a bucket whose settings have been seen to. It is put on
+// last: a bucket without it is somebody else's making, or of a run that died.
+const (
+	hardenedTag   = "kubeopera.io/state-bucket"
+	hardenedValue = "hardened"
+)
 
 // harden sets what a bucket with Terraform states needs. It only adds: tags, a
 // policy, a life cycle, or an encryption with a key of one's own that somebody has
-// set stays.
-func (b bucket) harden(ctx context.Context, client *s3.Client) error {
+// set stays. What is changed after it was done once is not changed back.
+func (b bucket) harden(ctx context.Context, client *s3.Client, created bool) error {
+	tags, err := b.tags(ctx, client)
+	if err != nil {
+		return b.explain(err, "read the tags of the state bucket "+b.Bucket)
+	}
+	if tags[hardenedTag] != "" && !created {
+		return nil
+	}
 	steps := []struct {
 		what string
 		do   func(context.Context, *s3.Client) error
@@ -43,24 +45,27 @@ func (b bucket) harden(ctx context.Context, client *s3.Client) error {
 		{"block public access to", b.blockPublicAccess},
 		{"enforce the ownership of objects in", b.enforceOwnership},
 		{"set the default encryption of", b.encrypt},
-		{"tag", b.tag},
 		{"set the life cycle of", b.setLifecycle},
 		{"set the policy of", b.setPolicy},
 		{"turn on versioning for", b.version},
+		{"tag", b.tag},
 	}
 	for _, s := range steps {
-		// A setting right after the creation may still meet a server that does
-		// not know the bucket, or one that is busy with the setting before.
-		err := b.retry(ctx, func() (bool, error) {
-			err := s.do(ctx, client)
-			c := code(err)
-			return c == "NoSuchBucket" || c == "OperationAborted", err
-		})
-		if err != nil {
+		if err := b.settle(ctx, func() error { return s.do(ctx, client) }); err != nil {
 			return b.explain(err, s.what+" the state bucket "+b.Bucket)
 		}
 	}
 	return nil
+}
+
+// settle tries again what meets a server that does not know a new bucket yet, or
+// one that is busy with the setting before.
+func (b bucket) settle(ctx context.Context, do func() error) error {
+	return b.retry(ctx, func() (bool, error) {
+		err := do()
+		c := code(err)
+		return c == "NoSuchBucket" || c == "OperationAborted", err
+	})
 }
 
 func (b bucket) blockPublicAccess(ctx context.Context, client *s3.Client) error {
@@ -102,24 +107,51 @@ func (b bucket) encrypt(ctx context.Context, client *s3.Client) error {
 	return err
 }
 
-func (b bucket) tag(ctx context.Context, client *s3.Client) error {
-	if len(b.Tags) == 0 {
+// tags reads the bucket's tags.
+func (b bucket) tags(ctx context.Context, client *s3.Client) (map[string]string, error) {
+	tags := map[string]string{}
+	err := b.settle(ctx, func() error {
+		out, err := client.GetBucketTagging(ctx, &s3.GetBucketTaggingInput{Bucket: &b.Bucket, ExpectedBucketOwner: b.owner()})
+		if code(err) == "NoSuchTagSet" {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for _, t := range out.TagSet {
+			tags[aws.ToString(t.Key)] = aws.ToString(t.Value)
+		}
 		return nil
-	}
-	// Putting tags replaces all that there are.
-	_, err := client.GetBucketTagging(ctx, &s3.GetBucketTaggingInput{Bucket: &b.Bucket, ExpectedBucketOwner: b.owner()})
-	if code(err) != "NoSuchTagSet" {
+	})
+	return tags, err
+}
+
+// tag adds our tags: putting tags replaces all that there are.
+func (b bucket) tag(ctx context.Context, client *s3.Client) error {
+	there, err := b.tags(ctx, client)
+	if err != nil {
 		return err
 	}
-	var tags []types.Tag
-	for _, key := range slices.Sorted(maps.Keys(b.Tags)) {
-		tags = append(tags, types.Tag{Key: aws.String(key), Value: aws.String(b.Tags[key])})
-	}
+	there[hardenedTag] = hardenedValue
 	_, err = client.PutBucketTagging(ctx, &s3.PutBucketTaggingInput{
 		Bucket: &b.Bucket, ExpectedBucketOwner: b.owner(),
-		Tagging: &types.Tagging{TagSet: tags},
+		Tagging: &types.Tagging{TagSet: b.tagSet(there)},
 	})
 	return err
+}
+
+// tagSet is the tags of a new bucket and, with precedence, others.
+func (b bucket) tagSet(others map[string]string) []types.Tag {
+	all := maps.Clone(b.Tags)
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, others)
+	var tags []types.Tag
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		tags = append(tags, types.Tag{Key: aws.String(key), Value: aws.String(all[key])})
+	}
+	return tags
 }
 
 func (b bucket) setLifecycle(ctx context.Context, client *s3.Client) error {

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 
 	"github.com/hashicorp/terraform-exec/tfexec"
 
@@ -21,10 +22,19 @@ func inherited() []string {
 	}
 }
 
+// goMemoryPercent of the container's memory limit is where Terraform and each of
+// its providers begin to collect garbage harder instead of growing. The provider
+// is by far the largest, and the others fit into the rest.
+const goMemoryPercent = 60
+
 // Env builds Terraform's environment: an allow-list of what getenv has, then
 // what the run spec adds, then the credential, which nothing can override.
-func Env(getenv func(string) string, spec, credential map[string]string) map[string]string {
+// memory is the container's memory limit in bytes; 0: none.
+func Env(getenv func(string) string, spec, credential map[string]string, memory int64) map[string]string {
 	env := map[string]string{}
+	if memory > 0 {
+		env["GOMEMLIMIT"] = strconv.FormatInt(memory/100*goMemoryPercent, 10)
+	}
 	for _, key := range inherited() {
 		if value := getenv(key); value != "" {
 			env[key] = value

@@ -3,7 +3,7 @@ package terraform
 import (
 	"fmt"
 
-	"github.com/kubeopera/platform/shared/runcontract"
+	"github.com/kubeopera/platform/shared/api"
 	"github.com/kubeopera/platform/tfrunner/internal/events"
 )
 
@@ -13,21 +13,27 @@ type Error struct {
 	// Diagnostic is the first error that Terraform reported; nil if it reported none.
 	Diagnostic *events.Diagnostic
 	// Lock is who holds the state's lock, if that is what went wrong.
-	Lock *runcontract.Lock
+	Lock *api.StateLock
 	// Interrupted says that the context had ended.
 	Interrupted bool
 	// Killed says that the process was killed, by us or for want of memory.
 	Killed bool
-	// Rescue says that Terraform left a state in the working folder that it could not save.
-	Rescue bool
+	// Unsaved is the state that Terraform left in the working folder because it
+	// could not save it; nil if it did save it.
+	Unsaved []byte
 	// LockLeft says that Terraform could not release its own lock.
 	LockLeft bool
+	// LockUnsure says that Terraform may have taken the lock without being told.
+	LockUnsure bool
 
 	text string
 }
 
 // Error is Terraform's own sentence, where it said one.
 func (e *Error) Error() string { return "terraform " + e.Verb + ": " + e.Reason() }
+
+// Began says whether the command may have done anything: not without the lock.
+func (e *Error) Began() bool { return e.Lock == nil && !e.LockUnsure }
 
 // Reason is what went wrong, without the command.
 func (e *Error) Reason() string {
@@ -49,10 +55,11 @@ type outcome struct {
 	cause   error // what terraform-exec returned; its text must not be used if ctx is set
 	stderr  string
 	first   *events.Diagnostic
-	lock    *runcontract.Lock
+	lock    *api.StateLock
 	left    bool
+	unsure  bool
 	applied bool
-	rescue  bool
+	unsaved []byte
 }
 
 func (o *outcome) observe(e events.Event) {
@@ -64,6 +71,7 @@ func (o *outcome) observe(e events.Event) {
 		return
 	}
 	o.left = o.left || d.LockLeft()
+	o.unsure = o.unsure || d.LockUnsure()
 	if o.first == nil {
 		o.first = d
 	}
@@ -74,7 +82,7 @@ func (o *outcome) observe(e events.Event) {
 
 // err is nil for a success.
 func (o *outcome) err() error {
-	if o.cause == nil && !o.rescue {
+	if o.cause == nil && o.unsaved == nil {
 		return nil
 	}
 	e := &Error{
@@ -83,8 +91,9 @@ func (o *outcome) err() error {
 		Lock:        o.lock,
 		Interrupted: o.ctx != nil,
 		Killed:      killed(o.cause),
-		Rescue:      o.rescue,
+		Unsaved:     o.unsaved,
 		LockLeft:    o.left,
+		LockUnsure:  o.unsure,
 	}
 	switch {
 	case o.stderr != "":

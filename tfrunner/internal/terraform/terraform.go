@@ -1,5 +1,5 @@
 // Package terraform runs the terraform binary in one working folder: init,
-// plan, show, apply, output. It wraps terraform-exec and knows its traps:
+// plan, show, apply, output, state push. It wraps terraform-exec and knows its traps:
 //
 //   - Cancelling the context sends Terraform one interrupt, never more: a second
 //     one makes it give up without saving the state. If it has not ended after
@@ -117,14 +117,15 @@ func (t *Terraform) version(ctx context.Context) error {
 	return nil
 }
 
-// Plan makes a plan and keeps it for ShowPlan and Apply.
-func (t *Terraform) Plan(ctx context.Context, variables map[string]string) error {
+// Plan makes a plan, of the removal of everything if destroy is set, and keeps it
+// for ShowPlan, PlanText and Apply.
+func (t *Terraform) Plan(ctx context.Context, variables map[string]string, destroy bool) error {
 	// Terraform writes into the file that is there and keeps its mode.
 	plan := filepath.Join(t.cfg.Dir, planFile)
 	if err := os.WriteFile(plan, nil, 0o600); err != nil {
 		return fmt.Errorf("create the plan file: %w", err)
 	}
-	opts := []tfexec.PlanOption{tfexec.Out(planFile), tfexec.LockTimeout(t.cfg.LockTimeout.String())}
+	opts := []tfexec.PlanOption{tfexec.Out(planFile), tfexec.LockTimeout(t.cfg.LockTimeout.String()), tfexec.Destroy(destroy)}
 	for _, key := range slices.Sorted(maps.Keys(variables)) {
 		opts = append(opts, tfexec.Var(key+"="+variables[key]))
 	}
@@ -135,16 +136,22 @@ func (t *Terraform) Plan(ctx context.Context, variables map[string]string) error
 }
 
 // ShowPlan reads the plan that Plan made.
-func (t *Terraform) ShowPlan(ctx context.Context) (*tfjson.Plan, error) {
-	var plan *tfjson.Plan
-	err := t.call(ctx, func(ctx context.Context) (err error) {
+func (t *Terraform) ShowPlan(ctx context.Context) (plan *tfjson.Plan, err error) {
+	err = t.quietly(ctx, "show", func(ctx context.Context) (err error) {
 		plan, err = t.silent.ShowPlanFile(ctx, planFile)
 		return err
 	})
-	if err != nil {
-		return nil, (&outcome{verb: "show", ctx: ctx.Err(), cause: err, stderr: t.stderr.String()}).err()
-	}
-	return plan, nil
+	return plan, err
+}
+
+// PlanText is the plan that Plan made, in Terraform's words for people. Values
+// that are marked as sensitive are not in it.
+func (t *Terraform) PlanText(ctx context.Context) (text string, err error) {
+	err = t.quietly(ctx, "show", func(ctx context.Context) (err error) {
+		text, err = t.silent.ShowPlanFileRaw(ctx, planFile)
+		return err
+	})
+	return text, err
 }
 
 // Apply carries out the plan that Plan made. An apply that was finished in
@@ -153,10 +160,15 @@ func (t *Terraform) Apply(ctx context.Context) error {
 	o := t.observe(ctx, "apply", func(ctx context.Context, w io.Writer) error {
 		return t.loud.ApplyJSON(ctx, w, tfexec.DirOrPlan(planFile), tfexec.LockTimeout(t.cfg.LockTimeout.String()))
 	})
-	_, err := os.Stat(filepath.Join(t.cfg.Dir, rescueFile))
-	o.rescue = !errors.Is(err, fs.ErrNotExist)
+	unsaved, err := os.ReadFile(filepath.Join(t.cfg.Dir, rescueFile))
+	switch {
+	case err == nil:
+		o.unsaved = unsaved
+	case !errors.Is(err, fs.ErrNotExist): // it is there
+		o.unsaved = []byte{}
+	}
 	// Terraform sums up an apply after it has saved the state and released the lock.
-	if o.applied && !o.rescue {
+	if o.applied && o.unsaved == nil {
 		return nil
 	}
 	return o.err()
@@ -165,18 +177,38 @@ func (t *Terraform) Apply(ctx context.Context) error {
 // Outputs reads the outputs of the state, sensitive ones included.
 func (t *Terraform) Outputs(ctx context.Context) (map[string]json.RawMessage, error) {
 	var outputs map[string]tfexec.OutputMeta
-	err := t.call(ctx, func(ctx context.Context) (err error) {
+	err := t.quietly(ctx, "output", func(ctx context.Context) (err error) {
 		outputs, err = t.silent.Output(ctx)
 		return err
 	})
-	if err != nil {
-		return nil, (&outcome{verb: "output", ctx: ctx.Err(), cause: err, stderr: t.stderr.String()}).err()
-	}
 	values := make(map[string]json.RawMessage, len(outputs))
 	for name, o := range outputs {
 		values[name] = o.Value
 	}
-	return values, nil
+	return values, err
+}
+
+// pushFile is where the state to push is put. It may hold secrets.
+const pushFile = "rescued.tfstate"
+
+// Push saves a state that an earlier Terraform could not save. Terraform refuses
+// one that does not follow from what is saved by now.
+func (t *Terraform) Push(ctx context.Context, state []byte) error {
+	path := filepath.Join(t.cfg.Dir, pushFile)
+	if err := os.WriteFile(path, state, 0o600); err != nil {
+		return fmt.Errorf("write the state to push: %w", err)
+	}
+	return t.quietly(ctx, "state push", func(ctx context.Context) error {
+		return t.silent.StatePush(ctx, pushFile, tfexec.Lock(true), tfexec.LockTimeout(t.cfg.LockTimeout.String()))
+	})
+}
+
+// quietly runs a command that prints no events.
+func (t *Terraform) quietly(ctx context.Context, verb string, run func(context.Context) error) error {
+	if err := t.call(ctx, run); err != nil {
+		return (&outcome{verb: verb, ctx: ctx.Err(), cause: err, stderr: t.stderr.String()}).err()
+	}
+	return nil
 }
 
 // observe runs a command that prints events and collects what matters of them.

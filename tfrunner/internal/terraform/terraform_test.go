@@ -83,7 +83,7 @@ exit 1
 	ctx := interruptOnStart(t, &cfg)
 	err := initialised(t, cfg).Apply(ctx)
 	got, ok := errors.AsType[*Error](err)
-	if !ok || !got.Interrupted || got.Killed || got.Rescue {
+	if !ok || !got.Interrupted || got.Killed || got.Unsaved != nil {
 		t.Fatalf("error %#v", err)
 	}
 	if got.Diagnostic == nil || got.Diagnostic.Summary != "execution halted" {
@@ -154,7 +154,7 @@ echo '{}' > errored.tfstate
 echo '`+complete+`'
 `)
 	err := initialised(t, cfg).Apply(t.Context())
-	if got, ok := errors.AsType[*Error](err); !ok || !got.Rescue {
+	if got, ok := errors.AsType[*Error](err); !ok || string(got.Unsaved) != "{}\n" {
 		t.Errorf("error %#v", err)
 	}
 }
@@ -197,7 +197,7 @@ esac
 	var seen []string
 	cfg.OnEvent = func(e events.Event) { seen = append(seen, string(e.Kind)+" "+e.Text) }
 	tf := initialised(t, cfg)
-	if err := tf.Plan(t.Context(), map[string]string{"a": "b"}); err != nil {
+	if err := tf.Plan(t.Context(), map[string]string{"a": "b"}, false); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := tf.ShowPlan(t.Context()); err != nil {
@@ -216,6 +216,33 @@ esac
 	}
 }
 
+func TestPush(t *testing.T) {
+	t.Parallel()
+	cfg := standIn(t, `
+[ "$1" = state ] || exit 0
+echo "$@" > arguments
+cp rescued.tfstate pushed
+[ -e refuse ] && { echo 'cannot import state with lineage' >&2; exit 1; }
+exit 0
+`)
+	tf := initialised(t, cfg)
+	if err := tf.Push(t.Context(), []byte("state")); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"pushed": "state", "arguments": "state push -lock=true -lock-timeout=0s rescued.tfstate\n"} {
+		got, err := os.ReadFile(filepath.Join(cfg.Dir, name))
+		if err != nil || string(got) != want {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(cfg.Dir, "refuse"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := tf.Push(t.Context(), []byte("state")); err == nil || !strings.Contains(err.Error(), "cannot import state with lineage") {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestEnv(t *testing.T) {
 	t.Parallel()
 	parent := map[string]string{
@@ -224,10 +251,10 @@ func TestEnv(t *testing.T) {
 	}
 	got := Env(func(key string) string { return parent[key] },
 		map[string]string{"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "HTTPS_PROXY": "http://other"},
-		map[string]string{"AWS_PROFILE": "kubeopera"})
+		map[string]string{"AWS_PROFILE": "kubeopera"}, 1000)
 	want := map[string]string{
 		"PATH": "/bin", "HOME": "/tmp/home", "TF_CLI_CONFIG_FILE": "/etc/terraform.rc", "HTTPS_PROXY": "http://other",
-		"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_PROFILE": "kubeopera", "CHECKPOINT_DISABLE": "1",
+		"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_PROFILE": "kubeopera", "CHECKPOINT_DISABLE": "1", "GOMEMLIMIT": "600",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("environment (-want +got):\n%s", diff)

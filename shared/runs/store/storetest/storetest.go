@@ -38,6 +38,12 @@ func Run(t *testing.T, open func(t *testing.T) runs.Store) {
 		{"queue positions count the queued", queue},
 		{"lists are filtered, newest first", list},
 		{"unfinished and uncleaned runs", sweeps},
+		{"a caller's key stands for one run", keys},
+		{"of many inserts with one key one wins", keyRace},
+		{"a timeline is stored with what it tells", events},
+		{"slots are claimed one by one", claims},
+		{"of many claims at once as many win as there are slots", claimRace},
+		{"runs are counted by status", count},
 		{"known ids", known},
 		{"logs", logs},
 		{"what is not there is not found", notFound},
@@ -89,8 +95,11 @@ func move(t *testing.T, s runs.Store, run runs.Run, to ...api.Status) runs.Run {
 		if status == api.StatusFailed {
 			run.ErrorCode, run.Message = "why", "because"
 		}
+		if status == api.StatusCancelling || status == api.StatusCancelled {
+			run.CancelRequestedAt = run.UpdatedAt
+		}
 		var err error
-		if run, err = s.Update(t.Context(), run); err != nil {
+		if run, err = s.Update(t.Context(), run, nil); err != nil {
 			t.Fatalf("to %s: %v", status, err)
 		}
 	}
@@ -119,7 +128,11 @@ var same = cmp.Options{
 }
 
 func roundTrip(t *testing.T, s runs.Store) {
-	run := insert(t, s, "acme")
+	run := NewRun(t, "acme")
+	run.IdempotencyKey, run.RequestDigest = "a key", []byte{0, 1, 0xff}
+	if err := s.Insert(t.Context(), run); err != nil {
+		t.Fatal(err)
+	}
 	run.QueuePosition = 1
 	if diff := cmp.Diff(run, get(t, s, run.ID), same); diff != "" {
 		t.Errorf("after insert (-want +got):\n%s", diff)
@@ -127,8 +140,14 @@ func roundTrip(t *testing.T, s runs.Store) {
 	run.Status, run.Phase, run.Message, run.ErrorCode = api.StatusRunning, api.PhaseApply, "ümläut and 漢字", "odd"
 	run.Progress = api.Progress{Done: 3, Total: 14, Current: `module.eks["a"].aws_eks_cluster.this`}
 	run.StartedAt, run.UpdatedAt = run.CreatedAt.Add(time.Second), run.CreatedAt.Add(2*time.Second+1234*time.Microsecond)
+	run.CancelRequestedAt, run.CancelledBy = run.CreatedAt.Add(time.Minute), "somebody"
+	run.Details = runs.Details{
+		Nodes:   []api.Node{{Name: "control-plane-0", State: api.NodeJoined}, {Name: "worker-0", State: api.NodeFailed, Message: "no \"disk\""}},
+		Changes: &api.Changes{Add: 3},
+		Lock:    &api.StateLock{ID: "lock", Who: "me@pod", Created: run.CreatedAt},
+	}
 	run.QueuePosition = 0
-	stored, err := s.Update(t.Context(), run)
+	stored, err := s.Update(t.Context(), run, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +173,7 @@ func roundTrip(t *testing.T, s runs.Store) {
 func cleanText(t *testing.T, s runs.Store) {
 	run := insert(t, s, "acme")
 	run.Message = "it's 100%; DROP TABLE ? -- \x00\xff \\"
-	if _, err := s.Update(t.Context(), run); err != nil {
+	if _, err := s.Update(t.Context(), run, nil); err != nil {
 		t.Fatal(err)
 	}
 	got := get(t, s, run.ID).Message
@@ -224,11 +243,11 @@ func compareAndSet(t *testing.T, s runs.Store) {
 		t.Errorf("version %d, want 2", run.Version)
 	}
 	stale.Message = "from a stale read"
-	if _, err := s.Update(t.Context(), stale); !errors.Is(err, runs.ErrConflict) {
+	if _, err := s.Update(t.Context(), stale, nil); !errors.Is(err, runs.ErrConflict) {
 		t.Errorf("got %v, want a conflict", err)
 	}
 	run.Message = "from a fresh one"
-	if _, err := s.Update(t.Context(), run); err != nil {
+	if _, err := s.Update(t.Context(), run, nil); err != nil {
 		t.Error(err)
 	}
 	if got := get(t, s, run.ID); got.Message != run.Message || got.Version != 3 {
@@ -244,7 +263,7 @@ func updateRace(t *testing.T, s runs.Store) {
 	for i := range n {
 		mine := run
 		mine.Message = fmt.Sprint("writer ", i)
-		group.Go(func() { _, errs[i] = s.Update(t.Context(), mine) })
+		group.Go(func() { _, errs[i] = s.Update(t.Context(), mine, nil) })
 	}
 	group.Wait()
 	won := 0
@@ -271,11 +290,11 @@ func tableOnly(t *testing.T, s runs.Store) {
 			run = move(t, s, run, path[from]...)
 			next := run
 			next.Status, next.ErrorCode = to, "why"
-			next.StartedAt, next.FinishedAt = run.CreatedAt, time.Time{}
+			next.StartedAt, next.FinishedAt, next.CancelRequestedAt = run.CreatedAt, time.Time{}, run.CreatedAt
 			if runs.Final(to) {
 				next.FinishedAt = run.CreatedAt
 			}
-			_, err := s.Update(t.Context(), next)
+			_, err := s.Update(t.Context(), next, nil)
 			if allowed := slices.Contains(runs.Predecessors(to), from); allowed && err != nil || !allowed && !errors.Is(err, runs.ErrConflict) {
 				t.Errorf("%s to %s (allowed %t): %v", from, to, allowed, err)
 			}
@@ -287,7 +306,7 @@ func finalStays(t *testing.T, s runs.Store) {
 	run := move(t, s, insert(t, s, "acme"), api.StatusRunning, api.StatusFailed)
 	changed := run
 	changed.Message = "something else"
-	if _, err := s.Update(t.Context(), changed); !errors.Is(err, runs.ErrConflict) {
+	if _, err := s.Update(t.Context(), changed, nil); !errors.Is(err, runs.ErrConflict) {
 		t.Errorf("got %v, want a conflict", err)
 	}
 	for range 2 {
@@ -310,13 +329,14 @@ func rules(t *testing.T, s runs.Store) {
 		"running without a start":         func(r *runs.Run) { r.Status = api.StatusRunning },
 		"failed without an end":           func(r *runs.Run) { r.Status, r.ErrorCode = api.StatusFailed, "why" },
 		"failed without a reason":         func(r *runs.Run) { r.Status, r.FinishedAt = api.StatusFailed, r.CreatedAt },
+		"cancelled without being asked":   func(r *runs.Run) { r.Status, r.FinishedAt = api.StatusCancelled, r.CreatedAt },
 		"queued with an end":              func(r *runs.Run) { r.FinishedAt = r.CreatedAt },
 		"a progress of less than nothing": func(r *runs.Run) { r.Progress.Done = -1 },
 	} {
 		run := insert(t, s, "env")
 		bad := run
 		edit(&bad)
-		if _, err := s.Update(t.Context(), bad); !errors.Is(err, runs.ErrConflict) {
+		if _, err := s.Update(t.Context(), bad, nil); !errors.Is(err, runs.ErrConflict) {
 			t.Errorf("%s: got %v, want a conflict", name, err)
 		}
 		if got := get(t, s, run.ID); got.Version != 1 {
@@ -358,8 +378,14 @@ func queue(t *testing.T, s runs.Store) {
 
 func list(t *testing.T, s runs.Store) {
 	var ids []runs.ID // newest first
+	var times []time.Time
 	for i := range 5 {
-		run := insert(t, s, fmt.Sprint("env", i%2))
+		run := NewRun(t, fmt.Sprint("env", i%2))
+		run.CreatedAt = time.Date(2026, 5, 4, 3, 0, 0, 1000*i, time.UTC)
+		if err := s.Insert(t.Context(), run); err != nil {
+			t.Fatal(err)
+		}
+		times = slices.Insert(times, 0, run.CreatedAt)
 		run = move(t, s, run, api.StatusRunning)
 		if i != 4 {
 			move(t, s, run, api.StatusSucceeded)
@@ -377,6 +403,11 @@ func list(t *testing.T, s runs.Store) {
 		{"the last page", runs.Filter{Limit: 2, Before: ids[3]}, ids[4:]},
 		{"beyond", runs.Filter{Before: ids[4]}, nil},
 		{"an environment", runs.Filter{Environment: "env1"}, []runs.ID{ids[1], ids[3]}},
+		{"an operation", runs.Filter{Operation: api.OperationApply}, ids},
+		{"another operation", runs.Filter{Operation: api.OperationPlan}, nil},
+		{"from a time on", runs.Filter{CreatedAfter: times[1]}, ids[:2]},
+		{"before a time", runs.Filter{CreatedBefore: times[1].In(time.FixedZone("east", 3600))}, ids[2:]},
+		{"between times", runs.Filter{CreatedAfter: times[3], CreatedBefore: times[2]}, ids[3:4]},
 		{"a status", runs.Filter{Status: api.StatusRunning}, ids[:1]},
 		{"both", runs.Filter{Status: api.StatusSucceeded, Environment: "env0"}, []runs.ID{ids[2], ids[4]}},
 		{"none", runs.Filter{Environment: "nobody's"}, nil},
@@ -450,6 +481,7 @@ func logs(t *testing.T, s runs.Store) {
 	for _, want := range []runs.ArchivedLog{
 		{Gzip: []byte{0x1f, 0x8b, 0, 0xff}, Bytes: 12, SavedAt: run.CreatedAt},
 		{Gzip: []byte("another"), Bytes: 99, Truncated: true, SavedAt: run.CreatedAt.Add(time.Minute)},
+		{Gzip: []byte("the same again"), Bytes: 99, SavedAt: run.CreatedAt},
 	} {
 		if err := s.SaveLog(t.Context(), run.ID, want); err != nil {
 			t.Fatal(err)
@@ -462,6 +494,12 @@ func logs(t *testing.T, s runs.Store) {
 			t.Errorf("log (-want +got):\n%s", diff)
 		}
 	}
+	if err := s.SaveLog(t.Context(), run.ID, runs.ArchivedLog{Gzip: []byte("less"), Bytes: 98, SavedAt: run.CreatedAt}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.Log(t.Context(), run.ID); err != nil || got.Bytes != 99 {
+		t.Errorf("a shorter log replaced a longer one: %+v, %v", got, err)
+	}
 	if err := s.SaveLog(t.Context(), "nobody", runs.ArchivedLog{SavedAt: run.CreatedAt, Gzip: []byte{}}); !errors.Is(err, runs.ErrNotFound) {
 		t.Errorf("log of no run: got %v, want ErrNotFound", err)
 	}
@@ -471,8 +509,21 @@ func notFound(t *testing.T, s runs.Store) {
 	if _, err := s.Get(t.Context(), "nobody"); !errors.Is(err, runs.ErrNotFound) {
 		t.Errorf("get: %v", err)
 	}
-	if _, err := s.Update(t.Context(), NewRun(t, "acme")); !errors.Is(err, runs.ErrNotFound) {
+	if _, err := s.Update(t.Context(), NewRun(t, "acme"), nil); !errors.Is(err, runs.ErrNotFound) {
 		t.Errorf("update: %v", err)
+	}
+	if _, err := s.Claim(t.Context(), NewRun(t, "acme"), 1, time.Now()); !errors.Is(err, runs.ErrNotFound) {
+		t.Errorf("claim: %v", err)
+	}
+	if _, err := s.ByKey(t.Context(), "tests", "nobody's"); !errors.Is(err, runs.ErrNotFound) {
+		t.Errorf("by key: %v", err)
+	}
+	insert(t, s, "acme") // without a key
+	if _, err := s.ByKey(t.Context(), "tests", ""); !errors.Is(err, runs.ErrNotFound) {
+		t.Errorf("by no key: %v", err)
+	}
+	if events, err := s.Events(t.Context(), "nobody"); err != nil || len(events) != 0 {
+		t.Errorf("events: %v, %v", events, err)
 	}
 	if err := s.MarkCleaned(t.Context(), "nobody"); !errors.Is(err, runs.ErrNotFound) {
 		t.Errorf("mark: %v", err)

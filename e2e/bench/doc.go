@@ -1,0 +1,12 @@
+// Package bench has what the benchmarks of the platform have in common: a load
+// that keeps its rate, samples, and the table that they print. The benchmarks are
+// in the folders below, by what they need:
+//
+//   - reads: one service with its database and an API server. Status reads,
+//     memory, and the time from a request to its Job.
+//   - runs: the whole simulator. What a run costs over bare Terraform, and how
+//     long it takes to cancel one.
+//
+// `make bench` runs them, and docs/benchmarks.md keeps what they printed. Nothing
+// here fails because it was slow.
+package bench

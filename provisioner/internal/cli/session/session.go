@@ -1,0 +1,58 @@
+// Package session is what kubeopera's commands share: the terminal, the global
+// flags, and clients of the services that these lead to.
+package session
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/kubeopera/platform/provisioner/internal/cli/exit"
+	"github.com/kubeopera/platform/provisioner/internal/cli/settings"
+	"github.com/kubeopera/platform/provisioner/internal/cli/terminal"
+	"github.com/kubeopera/platform/shared/client"
+)
+
+// Session is one call of the program.
+type Session struct {
+	Terminal terminal.Terminal
+	Options  settings.Options // the global flags, once they have been parsed
+}
+
+// Provisioner is a client of cluster-provisioner.
+func (s *Session) Provisioner() (*client.Provisioner, error) {
+	found, err := settings.Read(s.Options, s.Terminal.Getenv)
+	if err != nil {
+		return nil, &exit.Error{Code: exit.Usage, Err: err}
+	}
+	config := client.Config{BaseURL: found.URL, APIKey: found.APIKey.Reveal()}
+	if found.CAFile != "" {
+		if config.HTTPClient, err = trusting(found.CAFile); err != nil {
+			return nil, &exit.Error{Code: exit.Usage, Err: err}
+		}
+	}
+	c, err := client.NewProvisioner(config)
+	if err != nil {
+		return nil, &exit.Error{Code: exit.Usage, Err: err}
+	}
+	return c, nil
+}
+
+// trusting is an HTTP client that trusts the CAs of a file only.
+func trusting(file string) (*http.Client, error) {
+	pem, err := os.ReadFile(file) //nolint:gosec // whoever runs the program names the file
+	if err != nil {
+		return nil, fmt.Errorf("read the CA: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("%s holds no PEM certificate", file)
+	}
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	t.ResponseHeaderTimeout = 90 * time.Second // above any long poll
+	return &http.Client{Transport: t}, nil
+}

@@ -1,0 +1,2 @@
+// Package kube makes the Kubernetes Job of a scaffolding run.
+package kube
