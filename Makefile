@@ -20,7 +20,7 @@ SOAK_PKGS := ./sim/machine/... ./sim/aws ./provisioner/internal/httpapi ./e2e/cr
 SERVICE_IMAGE = $(shell sed -n 's/^ *image: *//p' provisioner/deploy/deployment.yaml)
 RUNNER_IMAGE = $(shell sed -n 's/^\tterraformRunnerImage  *= "\(.*\)"/\1/p' provisioner/internal/kube/terraform_job.go)
 
-.PHONY: help build test unit race lint fmt tidy generate golden standalone verify demo up e2e soak bench images control-plane kubeadm clean
+.PHONY: help build test unit race lint fmt tidy generate golden standalone verify demo up e2e soak bench images control-plane kubeadm gitops clean
 
 help: ## Print this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,10 +37,10 @@ up: build ## Start the simulator, print addresses and a key, leave it running un
 
 test: verify lint race e2e ## Run all that CI runs
 
-unit: control-plane kubeadm ## Run the unit and integration tests
+unit: control-plane kubeadm gitops ## Run the unit and integration tests
 	KUBEBUILDER_ASSETS=$$(tools/control-plane) go test $(TEST_FLAGS) $(UNIT_PKGS)
 
-race: control-plane kubeadm ## Run the unit and integration tests with the race detector
+race: control-plane kubeadm gitops ## Run the unit and integration tests with the race detector
 	KUBEBUILDER_ASSETS=$$(tools/control-plane) go test -race $(TEST_FLAGS) $(UNIT_PKGS)
 
 e2e: build control-plane ## Run the whole-platform tests on the simulator
@@ -57,6 +57,9 @@ control-plane: ## Make sure that the simulator's control plane binaries are in t
 
 kubeadm: ## Make sure that the kubeadm which checks rendered configurations is in the cache
 	@tools/build kubeadm >/dev/null
+
+gitops: ## Make sure that the simulator's GitOps controllers are in the cache
+	@for module in sealed-secrets flux-source flux-kustomize flux-helm; do tools/build $$module >/dev/null || exit; done
 
 lint: ## Lint everything
 	@tools/golangci-lint run $(addsuffix /...,$(MODULES))

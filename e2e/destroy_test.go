@@ -27,7 +27,7 @@ func destroy(t *testing.T, run api.Provision) {
 		t.Fatalf("the %s ended %s (%s): %s\n%s", ended.Operation, ended.Status, ended.ErrorCode, ended.Message, platform.Logs(t, ended.ID))
 	}
 	_, err = p.Kubeconfig(t.Context(), run.ID)
-	_ = harness.WantProblem(t, err, http.StatusGone, "kubeconfig_gone")
+	harness.WantProblem(t, err, http.StatusGone, "kubeconfig_gone")
 	vpcs, err := ec2.NewFromConfig(awsConfig()).DescribeVpcs(t.Context(), &ec2.DescribeVpcsInput{
 		Filters: []ec2types.Filter{{Name: aws.String("tag:kubeopera.io/environment"), Values: []string{run.TerraformEnvironment}}},
 	})

@@ -37,7 +37,7 @@ func TestFailingApplyTellsTerraformsDiagnostic(t *testing.T) {
 		}
 	}
 	_, err = platform.Provisioner(t).Kubeconfig(t.Context(), run.ID)
-	_ = harness.WantProblem(t, err, http.StatusConflict, "kubeconfig_not_ready")
+	harness.WantProblem(t, err, http.StatusConflict, "kubeconfig_not_ready")
 	keys, err := platform.AWS.S3().Keys("kubeopera-terraform-state-no-room", "")
 	if err != nil {
 		t.Fatal(err)

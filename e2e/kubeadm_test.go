@@ -78,7 +78,18 @@ func provisionKubeadm(t *testing.T, name string, controlPlanes int) {
 	})
 
 	t.Run("no secret of the cluster is in the state, the log or the service", func(t *testing.T) {
-		scanner, err := leak.New(clusterSecrets(t, name, controlPlanes))
+		secrets := clusterSecrets(t, name, controlPlanes)
+		kubeconfig, err := platform.Provisioner(t).Kubeconfig(t.Context(), run.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// What is published is not what the nodes wrote: of both, this is the secret.
+		secrets["the key of the kubeconfig"] = string(config.KeyData)
+		scanner, err := leak.New(secrets)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -93,7 +104,7 @@ func provisionKubeadm(t *testing.T, name string, controlPlanes int) {
 		other := kubeadmRequest(name, controlPlanes)
 		other.PodCIDR = "172.16.0.0/16"
 		_, err := platform.Provisioner(t).StartProvision(t.Context(), other)
-		_ = harness.WantProblem(t, err, http.StatusConflict, "environment_immutable")
+		harness.WantProblem(t, err, http.StatusConflict, "environment_immutable")
 	})
 
 	t.Run("destroy leaves nothing, not even what the nodes wrote", func(t *testing.T) {

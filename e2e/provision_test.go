@@ -44,7 +44,7 @@ func TestProvisionEKS(t *testing.T) {
 		t.Errorf("202 answers %+v", run)
 	}
 	_, err = p.Kubeconfig(ctx, run.ID)
-	_ = harness.WantProblem(t, err, http.StatusConflict, "kubeconfig_not_ready")
+	harness.WantProblem(t, err, http.StatusConflict, "kubeconfig_not_ready")
 	_, err = p.StartProvision(ctx, platform.Request(name))
 	if problem := harness.WantProblem(t, err, http.StatusConflict, "environment_busy"); !strings.Contains(problem.Detail+problem.Instance, run.ID) {
 		t.Errorf("the conflict does not name the run that holds the environment: %+v", problem)

@@ -7,12 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
-
-	"github.com/google/uuid"
 
 	"github.com/kubeopera/platform/e2e/harness"
 	"github.com/kubeopera/platform/e2e/leak"
@@ -20,6 +19,7 @@ import (
 	"github.com/kubeopera/platform/shared/cloudcred"
 	"github.com/kubeopera/platform/sim/aws"
 	"github.com/kubeopera/platform/sim/aws/gateway"
+	"github.com/kubeopera/platform/sim/aws/keyring"
 )
 
 // TestProvisionWithARole: the credential is a role, which is really assumed, and
@@ -48,8 +48,9 @@ func TestProvisionWithARole(t *testing.T) {
 	if run.Status != api.StatusSucceeded {
 		t.Fatalf("the run ended %s (%s): %s\n%s", run.Status, run.ErrorCode, run.Message, platform.Logs(t, run.ID))
 	}
-	if n := sessions(name); n < 2 {
-		t.Errorf("AWS saw %d sessions of the role in the run, want it to be assumed again", n)
+	keys := sessions(t, name)
+	if len(keys) < 2 {
+		t.Errorf("AWS saw %d sessions of the role in the run, want it to be assumed again", len(keys))
 	}
 	kubeconfig, err := platform.Provisioner(t).Kubeconfig(t.Context(), run.ID)
 	if err != nil {
@@ -74,8 +75,13 @@ func TestProvisionWithARole(t *testing.T) {
 		t.Errorf("no kube-system among %d namespaces", len(namespaces.Items))
 	}
 
-	t.Run("neither the token nor the external id is anywhere else", func(t *testing.T) {
-		scanner, err := leak.New(map[string]string{"the token": config.BearerToken, "the external id": externalID})
+	t.Run("neither token, external id nor session is anywhere else", func(t *testing.T) {
+		secrets := map[string]string{"the token": config.BearerToken, "the external id": externalID}
+		for _, key := range keys {
+			secrets["the secret key of session "+key.ID] = key.Secret
+			secrets["the token of session "+key.ID] = key.SessionToken
+		}
+		scanner, err := leak.New(secrets)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,13 +93,18 @@ func TestProvisionWithARole(t *testing.T) {
 	})
 }
 
-// sessions counts the keys of sessions that worked on an environment's state.
-func sessions(environment string) int {
-	seen := map[string]bool{}
+// sessions are the keys of the sessions that worked on an environment's state.
+func sessions(t *testing.T, environment string) map[string]keyring.Key {
+	t.Helper()
+	keys := map[string]keyring.Key{}
 	for _, call := range platform.AWS.Calls(gateway.CallFilter{Service: "s3"}) {
 		if strings.Contains(call.Path, "kubeopera-terraform-state-"+environment) && strings.HasPrefix(call.AccessKeyID, "ASIA") {
-			seen[call.AccessKeyID] = true
+			key, err := platform.AWS.Keys().Find(call.AccessKeyID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			keys[key.ID] = key
 		}
 	}
-	return len(seen)
+	return keys
 }

@@ -80,13 +80,13 @@ func (p *Platform) Reaches(tb testing.TB, id string, phase api.Phase) {
 }
 
 // WantProblem fails the test unless err is a problem of that status and code.
-func WantProblem(tb testing.TB, err error, status int, code string) *api.Problem {
+func WantProblem(tb testing.TB, err error, status int, code string) api.Problem {
 	tb.Helper()
-	var problem *api.Problem
-	if !errors.As(err, &problem) || problem.Status != status || problem.Code != code {
+	problem, ok := errors.AsType[*api.Problem](err)
+	if !ok || problem.Status != status || problem.Code != code {
 		tb.Fatalf("got %v, want a problem %d %s", err, status, code)
 	}
-	return problem
+	return *problem
 }
 
 // Until polls a condition, for at most a minute.

@@ -9,12 +9,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	psaapi "k8s.io/pod-security-admission/api"
 	psapolicy "k8s.io/pod-security-admission/policy"
-	sigsyaml "sigs.k8s.io/yaml"
 
 	"github.com/kubeopera/platform/provisioner/internal/config"
 	"github.com/kubeopera/platform/shared/envconfig"
@@ -68,7 +66,7 @@ func TestRightsAreTheseAndNoMore(t *testing.T) {
 			"pods/log":   "get",
 			"secrets":    "get list create update delete",
 			"configmaps": "get list create update delete",
-			"events":     "get list create patch",
+			"events":     "list",
 		},
 		"kubeopera-provisioning/terraform-runner": {"secrets": "create update"},
 	}

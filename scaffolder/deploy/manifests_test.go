@@ -2,8 +2,6 @@ package deploy
 
 import (
 	"bytes"
-	"io/fs"
-	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -16,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	psaapi "k8s.io/pod-security-admission/api"
 	psapolicy "k8s.io/pod-security-admission/policy"
-	sigsyaml "sigs.k8s.io/yaml"
 
 	"github.com/kubeopera/platform/scaffolder/internal/config"
 	"github.com/kubeopera/platform/shared/envconfig"

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -156,6 +157,11 @@ func all[Run any](o ListOptions, page func(ListOptions) (list []Run, next string
 				}
 			}
 			if next == "" {
+				return
+			}
+			if next == o.Cursor { // it would go on for ever
+				var none Run
+				yield(none, errors.New("list: the service gives the same page again and again"))
 				return
 			}
 			o.Cursor = next

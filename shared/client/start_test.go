@@ -146,6 +146,14 @@ func TestAllProvisions(t *testing.T) {
 	if !slices.Equal(ids, []string{"5", "4", "3", "2"}) {
 		t.Errorf("got %q", ids)
 	}
+	pages["b"] = api.ProvisionList{Provisions: []api.Provision{{ID: "2"}}, NextCursor: "b"}
+	var last error
+	for _, err := range c.AllProvisions(t.Context(), client.ListOptions{Status: api.StatusFailed}) {
+		last = err
+	}
+	if last == nil {
+		t.Error("no error from a list that has no end")
+	}
 	before := len(f.requests)
 	for _, err := range c.AllProvisions(t.Context(), client.ListOptions{Status: api.StatusFailed}) {
 		if err != nil {

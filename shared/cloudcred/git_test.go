@@ -62,11 +62,11 @@ func TestResolveGitNamesWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	const id = "0f8b7a52-2f3c-4b63-9a0e-0c1d2e3f4a5b"
 	for answer, want := range map[string]error{
-		`{"id":"` + id + `","kind":"git_token","git_token":{"token":"canary canary"}}`:        cloudcred.ErrInvalid,
+		`{"id":"` + id + `","kind":"git_token","git_token":{"token":"canary canary"}}`:           cloudcred.ErrInvalid,
 		`{"id":"` + id + `","kind":"git_token","git_token":{"token":"canary","username":"a:b"}}`: cloudcred.ErrInvalid,
-		`{"id":"` + id + `","kind":"git_ssh_key","git_ssh_key":{"private_key":"canary"}}`:     cloudcred.ErrInvalid,
-		`{"id":"` + id + `","kind":"git_token"}`:                                              cloudcred.ErrUnavailable,
-		`{"id":"` + id + `","kind":"password","password":"canary"}`:                           cloudcred.ErrUnsupported,
+		`{"id":"` + id + `","kind":"git_ssh_key","git_ssh_key":{"private_key":"canary"}}`:        cloudcred.ErrInvalid,
+		`{"id":"` + id + `","kind":"git_token"}`:                                                 cloudcred.ErrUnavailable,
+		`{"id":"` + id + `","kind":"password","password":"canary"}`:                              cloudcred.ErrUnsupported,
 	} {
 		client, _ := newClient(t, &server{answers: []http.HandlerFunc{respond(http.StatusOK, answer)}})
 		if _, err := client.ResolveGit(t.Context(), id); !errors.Is(err, want) || strings.Contains(err.Error(), "canary") {

@@ -52,10 +52,15 @@ func TestCursorBelongsToItsFilter(t *testing.T) {
 	if last, err := httpapi.ParseCursor("", filter{}); err != nil || last != "" {
 		t.Errorf("the empty cursor: %q, %v", last, err)
 	}
+	forged, err := httpapi.Cursor("\x00'\xff", filter{"failed", "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct {
 		cursor string
 		filter filter
 	}{
+		"of what is no id":     {forged, filter{"failed", "a"}},
 		"another filter":       {cursor, filter{"failed", "b"}},
 		"no base64":            {"%%%", filter{"failed", "a"}},
 		"too short":            {cursor[:10], filter{"failed", "a"}},

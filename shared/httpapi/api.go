@@ -46,6 +46,8 @@ type API struct {
 	router  *chi.Mux
 	huma    huma.API
 	metrics *metrics
+
+	readiness readiness
 }
 
 // New is an API without operations.
@@ -77,7 +79,7 @@ func New(c Config) (*API, error) {
 	a.router.Get("/docs/docs.css", page("docs.css", "text/css; charset=utf-8"))
 
 	a.router.Route(BasePath, func(r chi.Router) {
-		r.Use(a.authenticate)
+		r.Use(a.authenticate, a.checkQuery)
 		a.huma = humachi.New(r, humaConfig(c))
 	})
 	a.huma.UseMiddleware(a.readBody)

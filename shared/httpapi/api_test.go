@@ -17,6 +17,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/go-cmp/cmp"
@@ -40,7 +42,8 @@ var (
 type bundle struct {
 	api   *httpapi.API
 	log   *bytes.Buffer
-	ready error
+	ready error // what /ready finds, when it looks
+	looks int
 	calls []startRequest // bodies that reached the handler
 }
 
@@ -108,6 +111,7 @@ func setup(tb testing.TB) *bundle {
 	b.api, err = httpapi.New(httpapi.Config{
 		Title: "test-service", Version: "v1", Description: "For tests.", Keys: openKeys(tb, log), Log: log, Registry: prometheus.NewRegistry(),
 		Ready: func(context.Context) (map[string]string, error) {
+			b.looks++
 			return map[string]string{"schema_version": "7"}, b.ready
 		},
 		Problems: func(err error) *api.Problem {
@@ -288,6 +292,9 @@ func TestRefusedRequests(t *testing.T) {
 		{"header", with(post(good+"}"), "Idempotency-Key", strings.Repeat("k", 300)), 422, "invalid_request", field("header.Idempotency-Key", "expected length <= 255")},
 		{"path", call{method: http.MethodGet, path: "/api/v1/provisions/the-canary"}, 422, "invalid_request", field("path.id", "invalid value")},
 		{"query", call{method: http.MethodGet, path: "/api/v1/provisions/0f8b7a52-2f3c-4b63-9a0e-0c1d2e3f4a5b?wait=70"}, 422, "invalid_request", field("query.wait", "expected number <= 60")},
+		{"a query that is cut by a semicolon", call{method: http.MethodGet, path: "/api/v1/provisions/0f8b7a52-2f3c-4b63-9a0e-0c1d2e3f4a5b?wait=7;x=1"}, 422, "invalid_request", field("query", "cannot be read: separate parameters with &, and encode what is special in them")},
+		{"a query with a broken escape", call{method: http.MethodGet, path: "/api/v1/provisions/0f8b7a52-2f3c-4b63-9a0e-0c1d2e3f4a5b?wait=%zz"}, 422, "invalid_request", field("query", "cannot be read: separate parameters with &, and encode what is special in them")},
+		{"a query parameter given twice", call{method: http.MethodGet, path: "/api/v1/provisions/0f8b7a52-2f3c-4b63-9a0e-0c1d2e3f4a5b?wait=7&wait=8"}, 422, "invalid_request", field("query.wait", "may be given once only")},
 		{"unknown query parameter", call{method: http.MethodGet, path: "/api/v1/provisions/0f8b7a52-2f3c-4b63-9a0e-0c1d2e3f4a5b?wiat=7"}, 422, "invalid_request", field("query.wiat", "unknown query parameter; did you mean wait?")},
 	}
 	for _, tt := range tests {
@@ -481,6 +488,7 @@ func TestOpenRoutes(t *testing.T) {
 			}
 		}
 	}
+	b = setup(t)
 	b.ready = errors.New("database: connection refused")
 	res, body := b.do(t, call{method: http.MethodGet, path: "/ready"})
 	if p := problemOf(t, res, body); p.Status != http.StatusServiceUnavailable || p.Detail != "not ready: database: connection refused" {
@@ -489,6 +497,26 @@ func TestOpenRoutes(t *testing.T) {
 	if res, _ := b.do(t, call{method: http.MethodGet, path: "/health"}); res.StatusCode != http.StatusOK {
 		t.Errorf("a service that is not ready is not alive: %d", res.StatusCode)
 	}
+}
+
+// TestReadyIsAskedForOften: whoever may not use the service must not be able to
+// keep it from its work.
+func TestReadyIsAskedForOften(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t)
+		for range 100 {
+			b.do(t, call{method: http.MethodGet, path: "/ready"})
+		}
+		if b.looks != 1 {
+			t.Errorf("100 requests at a time made %d looks, want 1", b.looks)
+		}
+		b.ready = errors.New("database: connection refused")
+		<-time.After(time.Second) // of the test's own clock
+		if res, _ := b.do(t, call{method: http.MethodGet, path: "/ready"}); res.StatusCode != http.StatusServiceUnavailable || b.looks != 2 {
+			t.Errorf("a second later: %d after %d looks", res.StatusCode, b.looks)
+		}
+	})
 }
 
 func TestOpenAPIDocument(t *testing.T) {

@@ -36,11 +36,13 @@ func (a *API) readBody(ctx huma.Context, next func(huma.Context)) {
 	body := ctx.Operation().RequestBody
 	r, w := humachi.Unwrap(ctx)
 	if body == nil && changes(r.Method) && r.ContentLength != 0 {
-		// What the client says in it would be lost unseen.
-		if n, _ := io.ReadFull(r.Body, make([]byte, 1)); n > 0 { // an error is of a body that is not wanted
+		// What the client says in it would be lost unseen. One that is announced and
+		// does not come is no better.
+		if _, err := io.ReadFull(r.Body, make([]byte, 1)); !errors.Is(err, io.EOF) {
 			a.writeProblem(w, r, &api.Problem{Status: http.StatusBadRequest, Code: CodeBodyUnexpected, Detail: "this operation takes no body"})
 			return
 		}
+		_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // it is an empty one: what is left to read is the client's leaving
 	}
 	if body == nil || body.Content[jsonType] == nil {
 		next(ctx)

@@ -38,7 +38,7 @@ func ParseCursor(cursor string, filter any) (last string, err error) {
 		return "", ErrCursor
 	}
 	id, ok := bytes.CutPrefix(data, sum)
-	if !ok || len(id) == 0 {
+	if !ok || !validName(string(id)) { // Postgres takes neither NUL nor what is no UTF-8
 		return "", ErrCursor
 	}
 	return string(id), nil

@@ -101,7 +101,7 @@ func TestStreamPassesOnWhatComes(t *testing.T) {
 	t.Parallel()
 	pr, pw := io.Pipe()
 	src := streamOf(pr)
-	url, _ := startServer(t, server{time.Second, time.Minute}, func(h huma.API) { registerStream(h, func() io.ReadCloser { return src }) })
+	url, _ := startServer(t, server{drain: time.Second, grace: time.Minute}, func(h huma.API) { registerStream(h, func() io.ReadCloser { return src }) })
 	res := get(t, newClient(t), url+"/logs") // the headers come before the first line
 	defer func() { _ = res.Body.Close() }()
 	if got := res.Header.Get("Content-Type"); got != "text/plain; charset=utf-8" {
@@ -127,14 +127,14 @@ func TestStreamEndsWithItsClient(t *testing.T) {
 	t.Parallel()
 	pr, _ := io.Pipe()
 	src := streamOf(pr)
-	url, _ := startServer(t, server{time.Second, time.Minute}, func(h huma.API) { registerStream(h, func() io.ReadCloser { return src }) })
+	url, _ := startServer(t, server{drain: time.Second, grace: time.Minute}, func(h huma.API) { registerStream(h, func() io.ReadCloser { return src }) })
 	_ = get(t, newClient(t), url+"/logs").Body.Close()
 	<-src.closed
 }
 
 func TestBrokenStreamIsNotTakenForTheWhole(t *testing.T) {
 	t.Parallel()
-	url, _ := startServer(t, server{time.Second, time.Minute}, func(h huma.API) {
+	url, _ := startServer(t, server{drain: time.Second, grace: time.Minute}, func(h huma.API) {
 		registerStream(h, func() io.ReadCloser {
 			pr, pw := io.Pipe()
 			go func() {
@@ -239,6 +239,76 @@ func TestServeGivesUpOnRequestsThatDoNotEnd(t *testing.T) {
 	close(finish)
 }
 
+// TestBodyThatDoesNotCome: nobody may hold a connection by announcing a body, with
+// a key or without.
+func TestBodyThatDoesNotCome(t *testing.T) {
+	t.Parallel()
+	url, _ := startServer(t, server{drain: time.Second, grace: time.Minute, body: 10 * time.Millisecond}, func(h huma.API) {
+		huma.Register(h, huma.Operation{OperationID: "retry", Method: http.MethodPost, Path: "/retry"},
+			func(context.Context, *struct{}) (*struct{}, error) {
+				t.Error("the request was carried out")
+				return nil, nil
+			})
+	})
+	host := strings.TrimSuffix(strings.TrimPrefix(url, "http://"), BasePath)
+	for name, c := range map[string]struct{ key, path, status string }{
+		"with a key":             {"key", BasePath + "/retry", "400"},
+		"with no key":            {"", BasePath + "/retry", "401"},
+		"where there is nothing": {"", "/nothing", "404"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", host)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = conn.Close() }()
+			_ = conn.SetDeadline(time.Now().Add(time.Minute)) // instead of for ever
+			if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\n%s: %s\r\nContent-Length: 10\r\n\r\n", c.path, host, keyHeader, c.key); err != nil {
+				t.Fatal(err)
+			}
+			answer, err := io.ReadAll(conn)
+			if err != nil {
+				t.Fatalf("the connection stays open: %v", err)
+			}
+			if !strings.HasPrefix(string(answer), "HTTP/1.1 "+c.status+" ") {
+				t.Errorf("the answer is %.80q, want status %s", answer, c.status)
+			}
+		})
+	}
+}
+
+// TestAnswerThatIsNotRead: a client that does not read holds its handler for a
+// while only.
+func TestAnswerThatIsNotRead(t *testing.T) {
+	t.Parallel()
+	written := make(chan struct{})
+	url, _ := startServer(t, server{drain: time.Second, grace: time.Minute, write: 10 * time.Millisecond}, func(h huma.API) {
+		h.UseMiddleware(func(ctx huma.Context, next func(huma.Context)) {
+			defer close(written)
+			next(ctx)
+		})
+		huma.Register(h, huma.Operation{OperationID: "all", Method: http.MethodGet, Path: "/all"},
+			func(context.Context, *struct{}) (*struct{ Body string }, error) {
+				return &struct{ Body string }{strings.Repeat("x", 64<<20)}, nil
+			})
+	})
+	host := strings.TrimSuffix(strings.TrimPrefix(url, "http://"), BasePath)
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if _, err := fmt.Fprintf(conn, "GET %s/all HTTP/1.1\r\nHost: %s\r\n%s: key\r\n\r\n", BasePath, host, keyHeader); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-written:
+	case <-time.After(time.Minute): // instead of never
+		t.Error("the handler still writes")
+	}
+}
+
 func TestServeReportsABrokenListener(t *testing.T) {
 	t.Parallel()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -255,7 +325,7 @@ func TestServeReportsABrokenListener(t *testing.T) {
 func TestClientThatGoesAwayIsNoServerError(t *testing.T) {
 	t.Parallel()
 	started, status := make(chan struct{}), make(chan int, 1)
-	url, _ := startServer(t, server{time.Second, time.Minute}, func(h huma.API) {
+	url, _ := startServer(t, server{drain: time.Second, grace: time.Minute}, func(h huma.API) {
 		h.UseMiddleware(func(ctx huma.Context, next func(huma.Context)) {
 			next(ctx)
 			status <- ctx.Status()

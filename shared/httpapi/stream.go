@@ -53,7 +53,7 @@ func copyFlushed(w http.ResponseWriter, src io.Reader) error {
 			_ = control.Flush()
 		}
 		if errors.Is(err, io.EOF) {
-			_ = control.SetWriteDeadline(time.Time{})
+			_ = control.SetWriteDeadline(time.Now().Add(writeTimeout)) // for the end of the answer
 			return nil
 		}
 		if err != nil {

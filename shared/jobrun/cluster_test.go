@@ -329,6 +329,15 @@ func TestOutputs(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
+
+	for range 2 {
+		if err := c.DeleteOutputs(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := c.Outputs(t.Context(), []runs.ID{id, otherID}); err != nil || len(got) != 1 {
+		t.Errorf("after the deletion: %v, %v", got, err)
+	}
 }
 
 func FuzzParseOutputs(f *testing.F) {

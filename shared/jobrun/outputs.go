@@ -59,6 +59,16 @@ func (c *Cluster) Output(ctx context.Context, id runs.ID, key string) ([]byte, e
 	return data, nil
 }
 
+// DeleteOutputs deletes a run's outputs, if there are any.
+func (c *Cluster) DeleteOutputs(ctx context.Context, id runs.ID) error {
+	name := c.outputsName(id)
+	err := c.client.CoreV1().Secrets(c.namespace).Delete(ctx, name, metav1.DeleteOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return failed("delete Secret", name, err)
+}
+
 // readOutputs reads what a run's runner has published; empty if nothing.
 func (c *Cluster) readOutputs(ctx context.Context, id runs.ID) (runs.Outputs, error) {
 	name := c.outputsName(id)

@@ -79,8 +79,10 @@ func TestCheckAccepts(t *testing.T) {
 		exec *kubeconfig.Exec
 	}{
 		{"aws with a key", func(*api.Config) {}, eks},
-		{"aws without a key", func(c *api.Config) { c.AuthInfos["acme"].Exec.Env = nil },
-			&kubeconfig.Exec{Cluster: "acme", Region: "eu-west-1"}},
+		{
+			"aws without a key", func(c *api.Config) { c.AuthInfos["acme"].Exec.Env = nil },
+			&kubeconfig.Exec{Cluster: "acme", Region: "eu-west-1"},
+		},
 		{"token helper", func(c *api.Config) {
 			e := c.AuthInfos["acme"].Exec
 			e.Command, e.Args = "eks-token-helper", []string{"--region", "us-gov-west-1", "--cluster-name", "a_B-1"}

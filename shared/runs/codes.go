@@ -51,7 +51,7 @@ var sentences = map[runcontract.ErrorCode]string{
 	runcontract.CodeInterrupted:            "the run was interrupted from outside; start it again to go on from what was saved",
 	runcontract.CodeDeadlineExceeded:       "the run took longer than its deadline; start it again to go on from what was saved",
 	runcontract.CodeMemory:                 "the run needed more memory than its container may have; raise the memory limit of the Job",
-	runcontract.CodeStateNotSaved:          "the Terraform state could not be saved to its bucket; the log says what was created",
+	runcontract.CodeStateNotSaved:          "the Terraform state could not be saved to its bucket; the log says whether it was kept: if so, starting the run again saves it before anything else",
 	runcontract.CodeUnlockRefused:          "the lock was not removed: it is not the one that was named, or its holder may be at work",
 	runcontract.CodeLeftovers:              "what the cluster itself created in AWS could not be removed; the log says what",
 	runcontract.CodeVersionUnsupported:     "AWS does not offer this Kubernetes version; choose another kubernetes_version",

@@ -102,13 +102,13 @@ func (e *Engine) Start(ctx context.Context, req NewRun) (run Run, replayed bool,
 	if err := e.checkFree(ctx, req.Environment); err != nil {
 		return e.replayOr(ctx, req.RequestedBy, req.IdempotencyKey, req.RequestDigest, err)
 	}
-	id, err := uuid.NewV7()
+	id, err := e.newID(ctx, req.Environment)
 	if err != nil {
-		return Run{}, false, fmt.Errorf("make run id: %w", err)
+		return Run{}, false, fmt.Errorf("start run: %w", err)
 	}
 	now := e.now()
 	run = Run{
-		ID: ID(id.String()), Operation: req.Operation, RetryOf: req.RetryOf, Name: req.Name, Environment: req.Environment,
+		ID: id, Operation: req.Operation, RetryOf: req.RetryOf, Name: req.Name, Environment: req.Environment,
 		RequestedBy: req.RequestedBy, Inputs: req.Inputs, CreatedAt: now,
 		IdempotencyKey: req.IdempotencyKey, RequestDigest: req.RequestDigest,
 		Status: api.StatusQueued, Phase: api.PhaseWaitingForSlot, Message: "waiting for a free slot", UpdatedAt: now, Version: 1,
@@ -125,6 +125,32 @@ func (e *Engine) Start(ctx context.Context, req NewRun) (run Run, replayed bool,
 		return stored, false, nil
 	}
 	return run, false, nil // accepted all the same; only its position is not known
+}
+
+// newID makes an id that sorts after those of the environment's earlier runs, also
+// when the clock was set back since, or is behind that of another replica: which
+// run is the newest says what became of the environment.
+func (e *Engine) newID(ctx context.Context, environment string) (ID, error) {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return "", fmt.Errorf("make run id: %w", err)
+	}
+	newest, err := e.cfg.Store.List(ctx, Filter{Environment: environment, Limit: 1})
+	if err != nil || len(newest) == 0 || newest[0].ID < ID(id.String()) {
+		return ID(id.String()), err
+	}
+	last, err := uuid.Parse(string(newest[0].ID))
+	if err != nil {
+		return "", fmt.Errorf("make run id: after %s: %w", newest[0].ID, err)
+	}
+	// The first six bytes are milliseconds (RFC 9562); the next one is free.
+	for i := 5; i >= 0; i-- {
+		if last[i]++; last[i] != 0 {
+			break
+		}
+	}
+	copy(id[:6], last[:6])
+	return ID(id.String()), nil
 }
 
 // Replay gives the run that a caller's idempotency key stands for, if it was used

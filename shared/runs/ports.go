@@ -134,6 +134,8 @@ type Janitor interface {
 	Credentials(ctx context.Context) ([]CredentialSecret, error)
 	// DeleteCredential deletes a run's credential Secret, if there is one.
 	DeleteCredential(ctx context.Context, id ID) error
+	// DeleteOutputs deletes what a run has published, if it has.
+	DeleteOutputs(ctx context.Context, id ID) error
 }
 
 // CredentialSecret is a credential Secret, without its content.

@@ -151,8 +151,8 @@ func (e *Engine) cleanEnded(ctx context.Context) {
 	e.each(ctx, ended, "run not cleaned up yet", e.clean)
 }
 
-// clean keeps an ended run's log and deletes its credential. The credential does
-// not wait for the log.
+// clean keeps an ended run's log and deletes its credential, and after a destroy
+// what was published of the environment. The credential does not wait for the log.
 func (e *Engine) clean(ctx context.Context, run Run) error {
 	seen, err := e.cfg.Cluster.Inspect(ctx, run.ID)
 	if err != nil {
@@ -171,7 +171,42 @@ func (e *Engine) clean(ctx context.Context, run Run) error {
 	if err := e.archive(ctx, run); err != nil {
 		return fmt.Errorf("archive log: %w", err)
 	}
+	if destroyed(run) {
+		if err := e.dropOutputs(ctx, run); err != nil {
+			return fmt.Errorf("delete the outputs of what was destroyed: %w", err)
+		}
+	}
 	return e.cfg.Store.MarkCleaned(ctx, run.ID)
+}
+
+// destroyed says that a run has taken down its environment.
+func destroyed(run Run) bool {
+	return run.Operation == api.OperationDestroy && run.Status == api.StatusSucceeded
+}
+
+// dropOutputs deletes what the runs before a destroy have published: kubeconfigs
+// of what is no more, which may hold a cloud credential that still is. What came
+// before an earlier destroy went with that one.
+func (e *Engine) dropOutputs(ctx context.Context, destroy Run) error {
+	filter := Filter{Environment: destroy.Environment, Before: destroy.ID, Limit: cleanBatch}
+	for {
+		list, err := e.cfg.Store.List(ctx, filter)
+		if err != nil {
+			return err
+		}
+		for _, run := range list {
+			if destroyed(run) {
+				return nil
+			}
+			if err := e.cfg.Cluster.DeleteOutputs(ctx, run.ID); err != nil {
+				return err
+			}
+		}
+		if len(list) < filter.Limit {
+			return nil
+		}
+		filter.Before = list[len(list)-1].ID
+	}
 }
 
 // orphansDue says whether it is time to look for orphans, and notes that it was.

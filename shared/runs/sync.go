@@ -161,6 +161,7 @@ func (r Run) changing() Change {
 // with is the run after a change. changed is false if that changes nothing.
 func (r Run) with(c Change, now time.Time) (next Run, changed bool, err error) {
 	c.Message, c.Progress.Current = tidy(c.Message, messageLimit), tidy(c.Progress.Current, messageLimit/4)
+	c.ErrorCode = tidy(c.ErrorCode, 256)
 	c.Details = c.Details.tidy()
 	c.DeleteJob = false
 	if reflect.DeepEqual(c, r.changing()) {
@@ -197,6 +198,9 @@ func (d Details) tidy() Details {
 	}
 	if d.Lock != nil {
 		d.Lock = &api.StateLock{ID: tidy(d.Lock.ID, 256), Who: tidy(d.Lock.Who, 256), Created: d.Lock.Created.UTC()}
+		if year := d.Lock.Created.Year(); year < 0 || year > 9999 { // JSON has no such time, though it has 9999-12-31T23:59:59-14:00
+			d.Lock.Created = time.Time{}
+		}
 	}
 	if was := d.Scaffold; was != nil {
 		d.Scaffold = &api.ScaffoldOutput{

@@ -104,10 +104,9 @@ func (s *Server) PutAssumeRole(id, name string, role cloudcred.AssumeRole) {
 // PutGit stores a Git credential.
 func (s *Server) PutGit(c cloudcred.GitCredential) {
 	d := document{ID: c.ID, Name: c.Name, Kind: string(c.Kind)}
-	switch c.Kind {
-	case cloudcred.KindGitToken:
+	if c.Kind == cloudcred.KindGitToken {
 		d.GitToken = &gitToken{Username: c.Username, Token: c.Token.Reveal()}
-	case cloudcred.KindGitSSHKey:
+	} else {
 		d.GitSSHKey = &gitSSHKey{PrivateKey: c.PrivateKey.Reveal(), KnownHosts: c.KnownHosts}
 	}
 	s.put(d)

@@ -247,15 +247,6 @@ func (a *Account) Tokens() *ekstoken.Server { return a.tokens }
 // empty if the emulator was given.
 func (a *Account) CLI() string { return a.tools.AWS }
 
-// EmulatorDone is closed when the emulator that was started here has ended,
-// whoever ended it; nil if it was not.
-func (a *Account) EmulatorDone() <-chan struct{} {
-	if a.emulator == nil {
-		return nil
-	}
-	return a.emulator.Done()
-}
-
 // Close ends all that Start has started, in the reverse order. Calls that are
 // being answered are cut off.
 func (a *Account) Close() error {

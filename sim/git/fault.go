@@ -170,7 +170,7 @@ func (r *Repository) writeHook(name, script string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(dir, name), []byte(script), 0o755) //nolint:gosec // git executes it
+	return os.WriteFile(filepath.Join(dir, name), []byte(script), 0o755)
 }
 
 // saying are the commands that say lines to the client.

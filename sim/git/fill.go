@@ -3,6 +3,7 @@ package git
 import (
 	"bufio"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -13,7 +14,7 @@ import (
 // file by size bytes that do not compress. The branch must not exist yet. A
 // shallow clone is one commit's size, a full one all of it.
 func (r *Repository) Fill(ctx context.Context, branch string, count, size int, seed uint64) error {
-	cmd := r.command(ctx, "-c", "core.compression=0", "fast-import", "--quiet")
+	cmd := r.command(ctx, "-c", "core.compression=0", "fast-import", "--quiet", "--depth=0") // no deltas, which would take most of the time
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return err
@@ -32,7 +33,7 @@ func (r *Repository) Fill(ctx context.Context, branch string, count, size int, s
 
 // writeHistory writes what git fast-import reads.
 func writeHistory(to io.WriteCloser, branch string, count, size int, seed uint64) error {
-	random := rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8), byte(seed >> 16), byte(seed >> 24)})
+	random := rand.NewChaCha8([32]byte(binary.LittleEndian.AppendUint64(make([]byte, 24, 32), seed)))
 	out := bufio.NewWriter(to)
 	content := make([]byte, size)
 	for i := range count {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os/exec"
 	"strconv"
 	"strings"
 )
@@ -22,15 +21,15 @@ type Commit struct {
 
 // Commits are those that a branch, tag or commit leads to, newest first.
 func (r *Repository) Commits(ctx context.Context, revision string) ([]Commit, error) {
-	out, err := r.run(ctx, "", "log", "--topo-order", "--format=%H%x00%P%x00%an <%ae>%x00%B%x00%x00", revision)
+	out, err := r.run(ctx, "", "log", "--topo-order", "-z", "--format=%H%n%P%n%an <%ae>%n%B", revision)
 	if err != nil {
 		return nil, err
 	}
 	var commits []Commit
-	for record := range strings.SplitSeq(out, "\x00\x00") {
-		fields := strings.SplitN(strings.TrimPrefix(record, "\n"), "\x00", 4)
+	for record := range strings.SplitSeq(strings.TrimSuffix(out, "\x00"), "\x00") {
+		fields := strings.SplitN(record, "\n", 4)
 		if len(fields) != 4 {
-			continue
+			return nil, fmt.Errorf("commits of %s: unexpected record %q", r.name, record)
 		}
 		commits = append(commits, Commit{
 			ID: fields[0], Parents: strings.Fields(fields[1]), Author: fields[2], Message: strings.TrimSpace(fields[3]),
@@ -55,14 +54,15 @@ func (r *Repository) Branches(ctx context.Context) (map[string]string, error) {
 
 // Files are the files of a commit, by their paths from the root.
 func (r *Repository) Files(ctx context.Context, revision string) (map[string][]byte, error) {
-	out, err := r.run(ctx, "", "ls-tree", "-r", "-z", "--format=%(objectname) %(path)", revision)
+	out, err := r.run(ctx, "", "ls-tree", "-r", "-z", revision)
 	if err != nil {
 		return nil, err
 	}
 	paths := map[string][]string{}
 	for entry := range strings.SplitSeq(strings.TrimSuffix(out, "\x00"), "\x00") {
-		if id, path, found := strings.Cut(entry, " "); found {
-			paths[id] = append(paths[id], path)
+		fields, path, _ := strings.Cut(entry, "\t") // mode, kind and id
+		if parts := strings.Fields(fields); len(parts) == 3 {
+			paths[parts[2]] = append(paths[parts[2]], path)
 		}
 	}
 	var ids strings.Builder
@@ -106,10 +106,11 @@ func (r *Repository) read(ctx context.Context, ids io.Reader, see func(Object) e
 		return err
 	}
 	defer func() {
-		cancel() // it may have more to say
-		var exit *exec.ExitError
-		if wait := cmd.Wait(); err == nil && wait != nil && !errors.As(wait, &exit) {
-			err = wait
+		if err != nil {
+			cancel() // it may have more to say
+		}
+		if wait := cmd.Wait(); err == nil && wait != nil {
+			err = fmt.Errorf("read objects of %s: %w", r.name, wait)
 		}
 	}()
 	reader := bufio.NewReaderSize(out, 1<<16)

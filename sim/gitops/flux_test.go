@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"golang.org/x/crypto/ssh"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kubeopera/platform/sim/git"
 	"github.com/kubeopera/platform/sim/gitops"
@@ -118,12 +118,16 @@ func TestFlux(t *testing.T) {
 			state, err := target.Release(ctx, "sealed-secrets", "sealed-secrets")
 			return state.Reason == "RetriesExceeded" && strings.HasSuffix(state.Message, "no space left"), fmt.Sprint(state, err)
 		})
+		until(t, "its layer has given up", func(ctx context.Context) (bool, string) {
+			state, err := target.Kustomization(ctx, "infrastructure")
+			return state.Reason == "HealthCheckFailed", fmt.Sprint(state, err)
+		})
 		target.RestoreRelease("sealed-secrets", "sealed-secrets")
 	})
 	t.Run("layers are applied in order, with the real controller", func(t *testing.T) {
 		id := commit(t, repository, tree(sealedSecretsRelease("bitnami.github.io"), fmt.Sprintf(configMap, "green")))
 		started := time.Now()
-		follow(t, target, "apps", id)
+		follow(t, target, id)
 		t.Logf("applied %s after the commit", time.Since(started).Round(time.Millisecond))
 		if colour(t, target) != "green" {
 			t.Error("the second layer was not applied")
@@ -136,19 +140,21 @@ func TestFlux(t *testing.T) {
 		certificate := proxied(t, target, gitops.Controller{Namespace: "sealed-secrets", Name: "sealed-secrets"})
 		sealed := seal(t, target, certificate, "default", "registry", "password", "hunter2")
 		files := tree(sealedSecretsRelease("bitnami.github.io"), fmt.Sprintf(configMap, "green")+sealed)
-		follow(t, target, "apps", commit(t, repository, files))
+		follow(t, target, commit(t, repository, files))
 		if got := string(secret(t, target, "default", "registry").Data["password"]); got != "hunter2" {
 			t.Errorf("password is %q", got)
 		}
 	})
 	t.Run("what leaves the repository leaves the cluster", func(t *testing.T) {
-		follow(t, target, "apps", commit(t, repository, tree(sealedSecretsRelease("bitnami.github.io"), fmt.Sprintf(configMap, "blue"))))
+		follow(t, target, commit(t, repository, tree(sealedSecretsRelease("bitnami.github.io"), fmt.Sprintf(configMap, "blue"))))
 		if colour(t, target) != "blue" {
 			t.Error("the change was not applied")
 		}
-		until(t, "the Secret is gone", func(ctx context.Context) (bool, string) {
-			_, err := target.Kubernetes().CoreV1().Secrets("default").Get(ctx, "registry", metav1.GetOptions{})
-			return err != nil, "it is there"
+		// Its Secret goes with it as soon as the garbage collector knows the new kind.
+		until(t, "the SealedSecret is gone", func(ctx context.Context) (bool, string) {
+			_, err := target.Kubernetes().CoreV1().RESTClient().Get().
+				AbsPath("/apis/bitnami.com/v1alpha1/namespaces/default/sealedsecrets/registry").DoRaw(ctx)
+			return apierrors.IsNotFound(err), fmt.Sprint(err)
 		})
 	})
 	t.Run("Flux starts again after it was stopped", func(t *testing.T) {
@@ -157,7 +163,7 @@ func TestFlux(t *testing.T) {
 		if err := target.InstallFlux(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		follow(t, target, "apps", id)
+		follow(t, target, id)
 	})
 	t.Run("a repository is followed over SSH", func(t *testing.T) {
 		public, identity := key(t)
@@ -167,19 +173,19 @@ func TestFlux(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		follow(t, target, "apps", commit(t, repository, tree(sealedSecretsRelease("bitnami.github.io"), fmt.Sprintf(configMap, "white"))))
+		follow(t, target, commit(t, repository, tree(sealedSecretsRelease("bitnami.github.io"), fmt.Sprintf(configMap, "white"))))
 	})
 }
 
-// follow waits until a layer is ready at a commit of the main branch.
-func follow(t *testing.T, target *gitops.Target, name, commit string) {
+// follow waits until the last layer is ready at a commit of the main branch.
+func follow(t *testing.T, target *gitops.Target, commit string) {
 	t.Helper()
 	if err := target.Reconcile(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if err := target.Await(ctx, name, git.Branch, commit); err != nil {
+	if err := target.Await(ctx, "apps", git.Branch, commit); err != nil {
 		t.Fatal(err)
 	}
 }

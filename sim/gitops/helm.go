@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -209,10 +211,12 @@ func (h *helm) unavailable(ctx context.Context, i *installation) (string, error)
 			continue
 		}
 		d, err := h.target.kubernetes.AppsV1().Deployments(o.GetNamespace()).Get(ctx, o.GetName(), metav1.GetOptions{})
-		if client.IgnoreNotFound(err) != nil {
+		if apierrors.IsNotFound(err) {
+			d = &appsv1.Deployment{}
+		} else if err != nil {
 			return "", err
 		}
-		if err != nil || d.Status.ObservedGeneration != d.Generation || d.Status.AvailableReplicas < 1 || d.Status.UpdatedReplicas < 1 {
+		if d.Status.ObservedGeneration != d.Generation || d.Status.AvailableReplicas < 1 || d.Status.UpdatedReplicas < 1 {
 			return "Deployment/" + o.GetNamespace() + "/" + o.GetName(), nil
 		}
 	}

@@ -167,12 +167,14 @@ func forwarded(t *testing.T, target *gitops.Target, c gitops.Controller) []byte 
 	go func() { ended <- forwarder.ForwardPorts() }()
 	defer func() {
 		close(stop)
-		<-ended
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
 	}()
 	select {
 	case <-ready:
 	case err := <-ended:
-		ended <- err
+		ended <- nil
 		t.Fatal(err)
 	}
 	ports, err := forwarder.GetPorts()

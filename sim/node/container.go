@@ -45,7 +45,7 @@ type container struct {
 	pulled     bool
 	process    *sandbox.Process
 	outOfMem   bool
-	ready      bool // while it runs
+	ready      bool     // while it runs
 	log        *logFile // of the current run, nil before the first
 	previous   *logFile // of the run before
 }

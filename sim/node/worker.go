@@ -34,7 +34,7 @@ type worker struct {
 	network     *podnetwork.Pod // nil: this machine's, or there is none yet
 	ip          string          // empty until the pod has a network
 	volumes     bool            // all volumes are there
-	ending      bool // terminate is closed
+	ending      bool            // terminate is closed
 	killAt      time.Time
 	killTimer   *time.Timer
 	verdict     *verdict // nil: the containers' exit codes decide

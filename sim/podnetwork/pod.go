@@ -75,7 +75,7 @@ func (p *Pod) accept(apiServer string) {
 		}
 		go func() {
 			defer p.of.connections.Done()
-			other, err := new(net.Dialer).Dial("tcp4", apiServer) //nolint:noctx // on this machine: it works or fails at once
+			other, err := new(net.Dialer).Dial("tcp4", apiServer)
 			if err != nil {
 				_ = connection.Close()
 				return

@@ -108,6 +108,7 @@ func (n *node) begin(ctx context.Context, job *batchv1.Job) error {
 
 // report lets every runner that has begun report in its turn.
 func (n *node) report(ctx context.Context, tb testing.TB, begun <-chan string) {
+	tb.Helper()
 	var runs []string
 	var done, next int
 	tick := time.NewTicker(reportEvery / live)

@@ -40,10 +40,16 @@ func BenchmarkReads(b *testing.B) {
 	binary := build(b)
 	databases := []struct {
 		name string
-		url  func(testing.TB) string
+		url  func(*testing.B) string
 	}{
-		{"SQLite", func(tb testing.TB) string { return "sqlite://" + filepath.Join(tb.TempDir(), "runs.db") }},
-		{"Postgres", func(tb testing.TB) string { return pgtest.Start(tb).Database(tb) }},
+		{"SQLite", func(b *testing.B) string {
+			b.Helper()
+			return "sqlite://" + filepath.Join(b.TempDir(), "runs.db")
+		}},
+		{"Postgres", func(b *testing.B) string {
+			b.Helper()
+			return pgtest.Start(b).Database(b)
+		}},
 	}
 	for _, database := range databases {
 		b.Run(database.name, func(b *testing.B) {

@@ -32,6 +32,8 @@ const apiKey = "canary-key-0123456789"
 // the environment "stays" do not go on. What a run becomes is in its environment's
 // name.
 type fakeAPI struct {
+	preamble string // of every kubeconfig
+
 	server *httptest.Server
 	ca     []byte
 
@@ -372,5 +374,5 @@ func (f *fakeAPI) kubeconfig(w http.ResponseWriter, run *fakeRun) {
 		panic(err)
 	}
 	w.Header().Set("Content-Type", "application/yaml")
-	_, _ = w.Write(data)
+	_, _ = w.Write(append([]byte(f.preamble), data...))
 }

@@ -193,6 +193,19 @@ func TestDestroyAsksForTheName(t *testing.T) {
 	}
 }
 
+// TestTextOfOthersSteersNoTerminal: a file gets a kubeconfig as it is.
+func TestTextOfOthersSteersNoTerminal(t *testing.T) {
+	t.Parallel()
+	f := newFakeAPI(t)
+	t.Cleanup(f.server.Close)
+	f.preamble = "# \x1b]0;title\x07\n"
+	f.add(api.Provision{ID: "run-1", Name: "acme", TerraformEnvironment: "acme", Operation: "apply", RunStatus: api.RunStatus{Status: api.StatusSucceeded, FinishedAt: &time.Time{}}})
+	s := onTerminal(t, f, nil, "provision", "kubeconfig", "run-1")
+	if code := s.end(); code != 0 || strings.Contains(s.output(), "\x1b") || !strings.Contains(s.output(), "token-of-run-1") {
+		t.Errorf("exit code %d, output %q", code, s.output())
+	}
+}
+
 func TestUnlockShowsTheLock(t *testing.T) {
 	t.Parallel()
 	f := newFakeAPI(t)

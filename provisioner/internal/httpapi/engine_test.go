@@ -5,11 +5,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/kubeopera/platform/provisioner/internal/kube"
 	"github.com/kubeopera/platform/provisioner/internal/launch"
@@ -74,6 +76,14 @@ func (w world) build(tb testing.TB, body string) api.Provision {
 	w.Cluster.Publish(runs.ID(run.ID), runcontract.KeyKubeconfig, []byte("kind: Config\n"))
 	w.Finish(tb, run.ID, success)
 	return run
+}
+
+// evict ends a run as a node does that needs the room: without a result.
+func (w world) evict(id string) {
+	w.Cluster.Finish(runs.ID(id), 128+runcontract.ExitCode(syscall.SIGKILL), nil)
+	pod := runstest.Pod(corev1.PodFailed, corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 128 + int32(syscall.SIGKILL)}})
+	pod.Status.Reason = "Evicted"
+	w.Cluster.SetPod(runs.ID(id), pod)
 }
 
 func (w world) spec(tb testing.TB, id string) runcontract.Spec {
@@ -299,6 +309,19 @@ func TestRetry(t *testing.T) {
 	})
 }
 
+// TestARetryMovesNothing: what a run was to build may have been built elsewhere since.
+func TestARetryMovesNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, runstest.NewStore(), sweep)
+		first := w.post(t, "", strings.Replace(smallest, `"eu-west-1"`, `"us-east-1"`, 1), nil)
+		w.Begin(t, first.ID)
+		w.Finish(t, first.ID, runcontract.Result{Outcome: runcontract.OutcomeFailed, Phase: api.PhaseInit, ErrorCode: runcontract.CodeTerraformInit})
+		w.build(t, smallest)
+		runapitest.Refused(t, w.Do(http.MethodPost, "/api/v1/provisions/"+first.ID+"/retry", "", nil), http.StatusConflict, codeEnvironmentImmutable)
+	})
+}
+
 // TestWhatEarlierRunsMean: only a run that was seen to end left a lock that
 // nobody holds, and only one that could not save its state left one.
 func TestWhatEarlierRunsMean(t *testing.T) {
@@ -309,6 +332,13 @@ func TestWhatEarlierRunsMean(t *testing.T) {
 		w.Begin(t, lost.ID)
 		w.Cluster.Vanish(runs.ID(lost.ID))
 		runapitest.Pass(2 * sweep)
+		evicted := w.post(t, "", smallest, nil)
+		w.Begin(t, evicted.ID)
+		w.evict(evicted.ID)
+		runapitest.Pass(2 * sweep)
+		if got := w.get(t, evicted.ID); got.ErrorCode != string(runs.CodeEvicted) {
+			t.Fatalf("the evicted run is %+v", got)
+		}
 		never := w.post(t, "", smallest, nil)
 		w.post(t, "/"+never.ID+"/cancel", "", nil) // if it was launched, nothing has begun
 		runapitest.Pass(2 * sweep)
@@ -326,8 +356,13 @@ func TestWhatEarlierRunsMean(t *testing.T) {
 				t.Errorf("ended runs %v lack %s", spec.EndedRuns, id)
 			}
 		}
-		if strings.Contains(strings.Join(spec.EndedRuns, " "), lost.ID) || spec.RescuedRun != unsaved.ID {
-			t.Errorf("spec %+v", spec)
+		for _, id := range []string{lost.ID, evicted.ID} {
+			if strings.Contains(strings.Join(spec.EndedRuns, " "), id) {
+				t.Errorf("ended runs %v have %s, of which nobody knows", spec.EndedRuns, id)
+			}
+		}
+		if spec.RescuedRun != unsaved.ID {
+			t.Errorf("the state is that of run %q, want %s", spec.RescuedRun, unsaved.ID)
 		}
 		mounted := false
 		for _, v := range w.Cluster.Job(runs.ID(next.ID)).Spec.Template.Spec.Volumes {

@@ -37,7 +37,9 @@ func New(service *provision.Service, cfg edge.Config) (*edge.API, error) {
 			Service:  service,
 			ID:       func(p api.Provision) string { return p.ID },
 			Status:   func(p api.Provision) api.Status { return p.Status },
-			Page:     func(list []api.Provision, next string) api.ProvisionList { return api.ProvisionList{Provisions: list, NextCursor: next} },
+			Page: func(list []api.Provision, next string) api.ProvisionList {
+				return api.ProvisionList{Provisions: list, NextCursor: next}
+			},
 		},
 		service: service,
 	}

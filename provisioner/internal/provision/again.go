@@ -32,7 +32,7 @@ func (s *Service) Retry(ctx context.Context, id string, caller runservice.Caller
 		return s.destroy(ctx, caller, in.Environment, run.ID)
 	case api.OperationUnlock:
 		return s.unlock(ctx, caller, in, run.ID)
-	case api.OperationApply, api.OperationPlan:
+	default: // apply and plan
 	}
 	if err := s.checkChange(ctx, in); err != nil {
 		return Started{}, fmt.Errorf("retry run %s: %w", id, err)

@@ -34,7 +34,7 @@ func New(baseURL, keyFile string) (*Provisioner, error) {
 }
 
 func (p *Provisioner) client() (*client.Provisioner, error) {
-	key, err := os.ReadFile(p.keyFile) //nolint:gosec // the operator names it
+	key, err := os.ReadFile(p.keyFile)
 	if err != nil {
 		return nil, fmt.Errorf("API key for cluster-provisioner: %w", err)
 	}

@@ -18,7 +18,7 @@ const (
 	codeProvisionNotFound      = "provision_not_found"
 	codeProvisionerForbidden   = "provisioner_forbidden"
 	codeProvisionerUnavailable = "provisioner_unavailable"
-	codeSecretsRequired        = "secrets_required" //nolint:gosec // a code
+	codeSecretsRequired        = "secrets_required"
 	codeNoDiff                 = "no_diff"
 	codeDiffMissing            = "diff_missing"
 )

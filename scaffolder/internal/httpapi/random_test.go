@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/kubeopera/platform/shared/api"
-	"github.com/kubeopera/platform/shared/httpapi/httpapitest"
 	"github.com/kubeopera/platform/shared/runapi/runapitest"
 	"github.com/kubeopera/platform/shared/runcontract"
 	"github.com/kubeopera/platform/shared/runs"
@@ -42,7 +41,7 @@ func (w world) values(tb testing.TB) map[string]func(*rand.Rand) any {
 		"branch":            of("main", "a..b", "feature/x"),
 		"provision_id":      of(provisionID, unknownID, "x"),
 		"credential_id":     rarely(gitTokenID, awsKeyID, unknownID),
-		"token":             of(canaryToken, "a b"),
+		"token":             rarely(canaryToken, "a b"),
 		"username":          of("robot", "a:b"),
 		"ssh_key":           rarely(sshKey, "x"),
 		"signing_key":       rarely(sshKey, "x"),
@@ -58,7 +57,7 @@ func (w world) values(tb testing.TB) map[string]func(*rand.Rand) any {
 		"services":          of(map[string]any{"gateway": map[string]any{}}, map[string]any{"nope": map[string]any{}}),
 		"registry":          of(map[string]any{"server": "registry.example.com:5000", "username": "u", "password": "p"}, map[string]any{}),
 		"target":            of(map[string]any{"provision_id": provisionID}, map[string]any{"kubeconfig": kubeconfig}, map[string]any{}),
-		"repository": of(map[string]any{"url": "https://git.example.com/x.git", "token": "t"}, map[string]any{"url": "https://git.example.com/x.git", "credential_id": gitTokenID},
+		"repository": of(map[string]any{"url": "https://git.example.com/x.git", "credential_id": gitTokenID}, map[string]any{"url": "https://git.example.com/x.git", "token": "t"},
 			map[string]any{"url": "git@git.example.com:x.git", "ssh_key": sshKey, "known_hosts": knownHosts}, map[string]any{"url": "x"}),
 		"dry_run": of(true, false),
 	}

@@ -104,15 +104,16 @@ func TestSecretsAreInTheCredentialOnly(t *testing.T) {
 		return "exec: {apiVersion: client.authentication.k8s.io/v1beta1, command: aws, args: [--region, eu-west-1, eks, get-token, --cluster-name, acme, --output, json]" + env + "}"
 	}
 	embedded := exec(", env: [{name: AWS_ACCESS_KEY_ID, value: AKIAIOSFODNN7EXAMPLE}, {name: AWS_SECRET_ACCESS_KEY, value: " + canaryAWS + "}]")
+	withKey, withoutKey := string(kubeconfigOf(t, embedded)), string(kubeconfigOf(t, exec("")))
 	always := []string{runcontract.CredentialDigestKeyFile, runcontract.CredentialKubeconfigFile, runcontract.CredentialRegistryPasswordFile}
 	aws := []string{runcontract.CredentialConfigFile, runcontract.CredentialKeysFile}
 	cases := []struct {
 		name   string
-		given  func(*testing.T, *world)
-		change func(*testing.T, *api.ScaffoldRequest)
+		given  func(*world)
+		change func(*api.ScaffoldRequest)
 		files  []string // beside always
 		holds  map[string]string
-		check  func(*testing.T, runcontract.ScaffoldSpec)
+		check  func(runcontract.ScaffoldSpec) bool
 	}{
 		{
 			name: "a token and a provisioned cluster", files: []string{runcontract.CredentialGitTokenFile},
@@ -120,7 +121,7 @@ func TestSecretsAreInTheCredentialOnly(t *testing.T) {
 		},
 		{
 			name: "an SSH key",
-			change: func(_ *testing.T, r *api.ScaffoldRequest) {
+			change: func(r *api.ScaffoldRequest) {
 				r.Repository = &api.ScaffoldRepository{URL: "git@git.example.com:acme/gitops.git", SSHKey: sshKey, KnownHosts: knownHosts}
 			},
 			files: []string{runcontract.CredentialSSHKeyFile, runcontract.CredentialKnownHostsFile},
@@ -128,60 +129,54 @@ func TestSecretsAreInTheCredentialOnly(t *testing.T) {
 		},
 		{
 			name: "a stored token",
-			change: func(_ *testing.T, r *api.ScaffoldRequest) {
+			change: func(r *api.ScaffoldRequest) {
 				r.Repository = &api.ScaffoldRepository{URL: "https://git.example.com/x.git", CredentialID: strings.ToUpper(gitTokenID)}
 			},
 			files: []string{runcontract.CredentialGitTokenFile}, holds: map[string]string{runcontract.CredentialGitTokenFile: canaryStored},
-			check: func(t *testing.T, s runcontract.ScaffoldSpec) {
-				if s.Repository.Username != "robot" {
-					t.Errorf("username %q", s.Repository.Username)
-				}
+			check: func(s runcontract.ScaffoldSpec) bool {
+				return s.Repository.Username == "robot"
 			},
 		},
 		{
 			name: "a stored SSH key",
-			change: func(_ *testing.T, r *api.ScaffoldRequest) {
+			change: func(r *api.ScaffoldRequest) {
 				r.Repository = &api.ScaffoldRepository{URL: "ssh://git@git.example.com:2222/x.git", CredentialID: gitSSHKeyID}
 			},
 			files: []string{runcontract.CredentialSSHKeyFile, runcontract.CredentialKnownHostsFile}, holds: map[string]string{runcontract.CredentialKnownHostsFile: knownHosts},
 		},
 		{
 			name:   "the platform's own repository",
-			change: func(_ *testing.T, r *api.ScaffoldRequest) { r.Repository = nil },
+			change: func(r *api.ScaffoldRequest) { r.Repository = nil },
 			files:  []string{runcontract.CredentialGitTokenFile}, holds: map[string]string{runcontract.CredentialGitTokenFile: canaryPlatform},
 		},
 		{
 			name: "a kubeconfig that holds an AWS key",
-			change: func(t *testing.T, r *api.ScaffoldRequest) {
-				r.Target = api.ScaffoldTarget{Kubeconfig: string(kubeconfigOf(t, embedded))}
+			change: func(r *api.ScaffoldRequest) {
+				r.Target = api.ScaffoldTarget{Kubeconfig: withKey}
 			},
 			files: append([]string{runcontract.CredentialGitTokenFile}, aws...), holds: map[string]string{runcontract.CredentialKeysFile: canaryAWS},
-			check: func(t *testing.T, s runcontract.ScaffoldSpec) {
-				if diff := cmp.Diff(&runcontract.EKSCluster{Name: "acme", Region: "eu-west-1"}, s.Target.EKS); diff != "" {
-					t.Error(diff)
-				}
+			check: func(s runcontract.ScaffoldSpec) bool {
+				return cmp.Equal(&runcontract.EKSCluster{Name: "acme", Region: "eu-west-1"}, s.Target.EKS)
 			},
 		},
 		{
 			name: "a kubeconfig whose AWS key is stored",
-			change: func(t *testing.T, r *api.ScaffoldRequest) {
-				r.Target = api.ScaffoldTarget{Kubeconfig: string(kubeconfigOf(t, exec(""))), CredentialID: awsKeyID}
+			change: func(r *api.ScaffoldRequest) {
+				r.Target = api.ScaffoldTarget{Kubeconfig: withoutKey, CredentialID: awsKeyID}
 			},
 			files: append([]string{runcontract.CredentialGitTokenFile}, aws...), holds: map[string]string{runcontract.CredentialKeysFile: canaryAWS},
 		},
 		{
 			name:  "a provisioned cluster with the credential of its run",
-			given: func(t *testing.T, w *world) { w.clusters.cluster.Kubeconfig = kubeconfigOf(t, exec("")) },
+			given: func(w *world) { w.clusters.cluster.Kubeconfig = []byte(withoutKey) },
 			files: append([]string{runcontract.CredentialGitTokenFile}, aws...), holds: map[string]string{runcontract.CredentialKeysFile: canaryAWS},
 		},
 		{
 			name:   "a signing key",
-			change: func(_ *testing.T, r *api.ScaffoldRequest) { r.SigningKey = sshKey },
+			change: func(r *api.ScaffoldRequest) { r.SigningKey = sshKey },
 			files:  []string{runcontract.CredentialGitTokenFile, runcontract.CredentialSigningKeyFile}, holds: map[string]string{runcontract.CredentialSigningKeyFile: sshKey + "\n"},
-			check: func(t *testing.T, s runcontract.ScaffoldSpec) {
-				if !s.Repository.Signed {
-					t.Error("commits are not signed")
-				}
+			check: func(s runcontract.ScaffoldSpec) bool {
+				return s.Repository.Signed
 			},
 		},
 	}
@@ -192,11 +187,11 @@ func TestSecretsAreInTheCredentialOnly(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, runstest.NewStore(), runapitest.Sweep)
 				if c.given != nil {
-					c.given(t, &w)
+					c.given(&w)
 				}
 				answer := w.Do(http.MethodPost, "/api/v1/scaffolds", request(func(r *api.ScaffoldRequest) {
 					if c.change != nil {
-						c.change(t, r)
+						c.change(r)
 					}
 				}), nil)
 				if answer.Code != http.StatusAccepted {
@@ -217,8 +212,8 @@ func TestSecretsAreInTheCredentialOnly(t *testing.T) {
 					t.Errorf("the digest key has %d bytes", n)
 				}
 				spec := w.spec(t, string(id))
-				if c.check != nil {
-					c.check(t, spec)
+				if c.check != nil && !c.check(spec) {
+					t.Errorf("spec %+v", spec)
 				}
 				run, err := w.Engine.Get(t.Context(), id)
 				if err != nil {
@@ -262,64 +257,66 @@ func TestDigestKeys(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	t.Parallel()
+	helper := kubeconfigOf(t, "exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: eks-token-helper, args: [--region, eu-west-1, --cluster-name, acme]}")
 	cases := []struct {
 		name   string
-		given  func(*testing.T, *world)
-		change func(*testing.T, *api.ScaffoldRequest)
+		given  func(*world)
+		change func(*api.ScaffoldRequest)
 		status int
 		code   string
 		field  string
 		says   string
 	}{
-		{"an unknown provision", nil, func(_ *testing.T, r *api.ScaffoldRequest) { r.Target.ProvisionID = unknownID }, 422, "invalid_request", "body.target.provision_id", "knows none"},
-		{"a provision that failed", func(_ *testing.T, w *world) {
+		{"an unknown provision", nil, func(r *api.ScaffoldRequest) { r.Target.ProvisionID = unknownID }, 422, "invalid_request", "body.target.provision_id", "knows none"},
+		{"a provision that failed", func(w *world) {
 			w.clusters.fail = &scaffold.ClusterError{Provision: provisionID, Status: api.StatusFailed, Reason: "it has built no cluster; retry it first"}
 		}, nil, 409, codeProvisionNotReady, "body.target.provision_id", "failed"},
-		{"cluster-provisioner is away", func(_ *testing.T, w *world) {
+		{"cluster-provisioner is away", func(w *world) {
 			w.clusters.fail = fmt.Errorf("%w: 10.1.2.3", scaffold.ErrProvisionerUnavailable)
 		}, nil, 502, codeProvisionerUnavailable, "", "try again"},
-		{"cluster-provisioner refuses", func(_ *testing.T, w *world) { w.clusters.fail = scaffold.ErrProvisionerForbidden }, nil, 502, codeProvisionerForbidden, "", "renew the key"},
-		{"auth-service is away", func(_ *testing.T, w *world) { w.credentials.fail = cloudcred.ErrUnavailable }, func(_ *testing.T, r *api.ScaffoldRequest) {
+		{"cluster-provisioner refuses", func(w *world) { w.clusters.fail = scaffold.ErrProvisionerForbidden }, nil, 502, codeProvisionerForbidden, "", "renew the key"},
+		{"auth-service is away", func(w *world) { w.credentials.fail = cloudcred.ErrUnavailable }, func(r *api.ScaffoldRequest) {
 			r.Repository = &api.ScaffoldRepository{URL: "https://git.example.com/x.git", CredentialID: gitTokenID}
 		}, 502, runapi.CodeAuthServiceUnavailable, "", "try again"},
-		{"an unknown Git credential", nil, func(_ *testing.T, r *api.ScaffoldRequest) {
+		{"an unknown Git credential", nil, func(r *api.ScaffoldRequest) {
 			r.Repository = &api.ScaffoldRepository{URL: "https://git.example.com/x.git", CredentialID: unknownID}
 		}, 422, "invalid_request", "body.repository.credential_id", "knows none"},
-		{"an AWS credential for Git", nil, func(_ *testing.T, r *api.ScaffoldRequest) {
+		{"an AWS credential for Git", nil, func(r *api.ScaffoldRequest) {
 			r.Repository = &api.ScaffoldRepository{URL: "https://git.example.com/x.git", CredentialID: awsKeyID}
 		}, 422, "invalid_request", "body.repository.credential_id", "git_token or git_ssh_key"},
-		{"a token for an SSH URL", nil, func(_ *testing.T, r *api.ScaffoldRequest) {
+		{"a token for an SSH URL", nil, func(r *api.ScaffoldRequest) {
 			r.Repository = &api.ScaffoldRepository{URL: "git@git.example.com:x.git", CredentialID: gitTokenID}
 		}, 422, "invalid_request", "body.repository.credential_id", "of kind git_ssh_key"},
-		{"two ways in", nil, func(_ *testing.T, r *api.ScaffoldRequest) { r.Repository.CredentialID = gitTokenID }, 422, "invalid_request", "body.repository", "one of"},
-		{"no way in", nil, func(_ *testing.T, r *api.ScaffoldRequest) { r.Repository.Token = "" }, 422, "invalid_request", "body.repository.token", "required"},
-		{"no repository at all", func(t *testing.T, w *world) { w.repository = nil; w.API = w.serve(t) }, func(_ *testing.T, r *api.ScaffoldRequest) { r.Repository = nil }, 422, "invalid_request", "body.repository", "is required"},
-		{"a key with a passphrase", nil, func(_ *testing.T, r *api.ScaffoldRequest) {
+		{"two ways in", nil, func(r *api.ScaffoldRequest) { r.Repository.CredentialID = gitTokenID }, 422, "invalid_request", "body.repository", "one of"},
+		{"no way in", nil, func(r *api.ScaffoldRequest) { r.Repository.Token = "" }, 422, "invalid_request", "body.repository.token", "required"},
+		{"no repository at all", func(w *world) { w.repository = nil }, func(r *api.ScaffoldRequest) { r.Repository = nil }, 422, "invalid_request", "body.repository", "is required"},
+		{"a key with a passphrase", nil, func(r *api.ScaffoldRequest) {
 			r.SigningKey = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMHcCAQEE\n-----END ENCRYPTED PRIVATE KEY-----"
 		}, 422, "invalid_request", "body.signing_key", "passphrase"},
-		{"an AWS session that ends too soon", func(t *testing.T, w *world) {
-			w.clusters.cluster.Kubeconfig = kubeconfigOf(t, "exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: eks-token-helper, args: [--region, eu-west-1, --cluster-name, acme]}")
+		{"an AWS session that ends too soon", func(w *world) {
+			w.clusters.cluster.Kubeconfig = helper
 			w.credentials.ends = time.Now().Add(runTimeout / 2)
 		}, nil, 422, "invalid_request", "body.target.provision_id", "lasts as long"},
-		{"an exec plugin without a key", nil, func(t *testing.T, r *api.ScaffoldRequest) {
-			r.Target = api.ScaffoldTarget{Kubeconfig: string(kubeconfigOf(t, "exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: eks-token-helper, args: [--region, eu-west-1, --cluster-name, acme]}"))}
+		{"an exec plugin without a key", nil, func(r *api.ScaffoldRequest) {
+			r.Target = api.ScaffoldTarget{Kubeconfig: string(helper)}
 		}, 422, "invalid_request", "body.target.credential_id", "required"},
-		{"a certificate that is none", nil, func(_ *testing.T, r *api.ScaffoldRequest) { r.Target.Certificate = "<html>" }, 422, "invalid_request", "body.target.certificate", "PEM"},
-		{"a branch that the run itself would push", nil, func(_ *testing.T, r *api.ScaffoldRequest) {
+		{"a certificate that is none", nil, func(r *api.ScaffoldRequest) { r.Target.Certificate = "<html>" }, 422, "invalid_request", "body.target.certificate", "PEM"},
+		{"a branch that the run itself would push", nil, func(r *api.ScaffoldRequest) {
 			r.Mode, r.Repository.Branch = api.PushPullRequest, "kubeopera/acme-prod"
 		}, 422, "invalid_request", "body.repository.branch", "merged"},
-		{"no registry", nil, func(_ *testing.T, r *api.ScaffoldRequest) { r.Registry = api.ScaffoldRegistry{} }, 422, "invalid_request", "body.registry.server", "required"},
+		{"no registry", nil, func(r *api.ScaffoldRequest) { r.Registry = api.ScaffoldRegistry{} }, 422, "invalid_request", "body.registry.server", "required"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			w := setup(t)
 			if c.given != nil {
-				c.given(t, &w)
+				c.given(&w)
+				w.API = w.serve(t)
 			}
 			p := runapitest.Refused(t, w.Do(http.MethodPost, "/api/v1/scaffolds", request(func(r *api.ScaffoldRequest) {
 				if c.change != nil {
-					c.change(t, r)
+					c.change(r)
 				}
 			}), nil), c.status, c.code)
 			text := p.Error()

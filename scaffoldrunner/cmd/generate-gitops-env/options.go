@@ -113,7 +113,7 @@ func parse(args []string, stdin io.Reader, stdout io.Writer) (options, error) {
 		return o, errors.New("there are only flags, and no arguments")
 	}
 	if file != "" {
-		data, err := os.ReadFile(file) //nolint:gosec // the user names it
+		data, err := os.ReadFile(file)
 		if err != nil {
 			return o, err
 		}
@@ -165,7 +165,7 @@ func (o *options) read(stdin io.Reader, certificate, digestKey, registryPassword
 		if file == "-" {
 			return io.ReadAll(stdin)
 		}
-		return os.ReadFile(file) //nolint:gosec // the user names it
+		return os.ReadFile(file)
 	}
 	var err error
 	if o.certificate, err = open(certificate); err != nil {

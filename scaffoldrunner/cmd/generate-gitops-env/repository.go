@@ -22,7 +22,7 @@ type repository struct{ root *os.Root }
 // is to be written.
 func openRepository(dir string, readOnly bool) (*repository, error) {
 	if !readOnly {
-		if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // a work tree is as readable as git makes it
+		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return nil, err
 		}
 	}

@@ -25,7 +25,7 @@ func TestRun_lost_races_are_run_again_on_the_new_head(t *testing.T) {
 		}
 	}
 	f.succeed()
-	tree := f.git.tree(t, "main")
+	tree := f.git.tree(t)
 	for _, file := range []string{"README.md", "race-1", "race-2", "clusters/acme/flux-system/gotk-sync.yaml"} {
 		if tree[file] == nil {
 			t.Errorf("%s is gone", file)
@@ -60,18 +60,14 @@ func TestRun_reports_a_refused_push_with_the_servers_words_once(t *testing.T) {
 func TestRun_ends_at_once_while_a_hook_hangs(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
-	f.git.hook(t, "pre-receive", "touch \"$GIT_DIR/hanging\"; exec sleep 20\n")
+	f.git.hook(t, "pre-receive", "exec sleep 20\n")
 	c := f.start()
 	c.until("== pushing")
-	started := time.Now()
 	c.terminate()
 	result := f.ended(c)
 	f.failed(result, runcontract.CodeInterrupted, "interrupted (pushing the infrastructure layer)")
 	if result.Outcome != runcontract.OutcomeCancelled {
 		t.Errorf("outcome %s", result.Outcome)
-	}
-	if took := time.Since(started); took > 15*time.Second {
-		t.Errorf("took %s", took)
 	}
 }
 
@@ -103,6 +99,7 @@ func TestRun_says_what_is_wrong_with_the_repository(t *testing.T) {
 			f.spec.Inputs.Services = map[string]api.ScaffoldService{"nope": {}}
 		}, runcontract.CodeGenerate, []string{"services has one that the base does not have"}},
 		{"a development tree that cannot be copied", func(f *fixture) {
+			f.ownBase = true
 			files := map[string]string{}
 			for path, data := range platform.Tree() {
 				files[path] = strings.ReplaceAll(string(data), "https://bitnami.github.io/sealed-secrets", "https://bitnami-labs.github.io/sealed-secrets")
@@ -153,20 +150,21 @@ func TestRun_reads_of_a_huge_repository_only_what_it_needs(t *testing.T) {
 func TestRun_keeps_line_endings_of_any_attribute(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
+	f.ownBase = true
 	files := map[string]string{".gitattributes": "* text=auto eol=lf\n"}
 	for path, data := range platform.Tree() {
 		files[path] = strings.ReplaceAll(string(data), "\n", "\r\n")
 	}
 	f.git.commit(t, "main", files)
 	f.succeed()
-	for path, data := range f.git.tree(t, "main") {
+	for path, data := range f.git.tree(t) {
 		if strings.HasSuffix(path, ".yaml") && !strings.Contains(path, "/sealed-secrets/") && strings.Count(string(data), "\r\n") < strings.Count(string(data), "\n") {
 			t.Errorf("%s has lost its line endings", path)
 		}
 	}
-	head := f.git.head(t, "main")
+	head := f.git.head(t)
 	f.next()
-	if f.succeed(); f.git.head(t, "main") != head {
+	if f.succeed(); f.git.head(t) != head {
 		t.Error("the same run again has changed something")
 	}
 }
@@ -244,7 +242,7 @@ func TestRun_gets_the_certificate_around_a_blocked_proxy(t *testing.T) {
 		f := setup(t)
 		blocked(f)
 		f.succeed()
-		f.target.unseal(f.git, "main")
+		f.target.unseal(f.git)
 	})
 	t.Run("from the request", func(t *testing.T) {
 		t.Parallel()
@@ -253,26 +251,29 @@ func TestRun_gets_the_certificate_around_a_blocked_proxy(t *testing.T) {
 		f.target.key.pem = []byte("<html>")
 		f.spec.Target.Certificate = string(sharedKeys()[0].pem)
 		f.succeed()
-		f.target.unseal(f.git, "main")
+		f.target.unseal(f.git)
 	})
 }
 
-func TestRun_ends_with_its_deadline_and_says_what_it_waited_for(t *testing.T) {
+func TestRun_ends_early_wherever_it_is_and_says_so(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	f.target.deployed = func() bool { return false }
-	f.spec.TimeoutSeconds = 8
-	f.fail(runcontract.CodeDeadlineExceeded, "deadline of 8 s", "waiting for sealed-secrets", "its Deployment is not there yet")
+	f.spec.TimeoutSeconds = 1
+	f.fail(runcontract.CodeDeadlineExceeded, "deadline of 1 s", "goes on from what is pushed")
+
 	f.next()
+	f.spec.TimeoutSeconds = 280
 	c := f.start()
-	c.until("== waiting")
+	c.until("waiting: its Deployment is not there yet")
 	c.terminate()
-	f.failed(f.ended(c), runcontract.CodeInterrupted, "waiting for sealed-secrets")
+	f.failed(f.ended(c), runcontract.CodeInterrupted, "interrupted (waiting for sealed-secrets)", "its Deployment is not there yet")
 }
 
 func TestRun_waits_until_its_branch_is_merged(t *testing.T) {
 	t.Parallel()
 	proposing := func(t *testing.T) *fixture {
+		t.Helper()
 		f := setup(t)
 		f.git.commit(t, "main", map[string]string{"README.md": "ours"})
 		f.git.hook(t, "update", "case $1 in refs/heads/main) echo protected >&2; exit 1;; esac\n")
@@ -291,10 +292,10 @@ func TestRun_waits_until_its_branch_is_merged(t *testing.T) {
 		c.times(2, "to scaffold/acme\n")
 		f.merge(t)
 		result := f.ended(c)
-		if result.Outcome != runcontract.OutcomeSucceeded || result.Scaffold.Commits.Complete != f.git.head(t, "main") {
+		if result.Outcome != runcontract.OutcomeSucceeded || result.Scaffold.Commits.Complete != f.git.head(t) {
 			t.Errorf("result %+v", result)
 		}
-		f.target.unseal(f.git, "main")
+		f.target.unseal(f.git)
 		if n := f.git.pushed(); n != 2 {
 			t.Errorf("%d pushes", n)
 		}

@@ -160,24 +160,24 @@ func (s *gitServer) hook(t *testing.T, name, script string) {
 	}
 }
 
-func (s *gitServer) head(t *testing.T, branch string) string {
+func (s *gitServer) head(t *testing.T) string {
 	t.Helper()
-	return s.git(t, nil, "rev-parse", "--verify", "refs/heads/"+branch)
+	return s.git(t, nil, "rev-parse", "--verify", "refs/heads/main")
 }
 
-// log is the subjects of a branch, newest first.
-func (s *gitServer) log(t *testing.T, branch string) []string {
+// log is the subjects of the branch, newest first.
+func (s *gitServer) log(t *testing.T) []string {
 	t.Helper()
-	return strings.Split(s.git(t, nil, "log", "--format=%s", "refs/heads/"+branch), "\n")
+	return strings.Split(s.git(t, nil, "log", "--format=%s", "refs/heads/main"), "\n")
 }
 
-// tree is the files of a branch.
-func (s *gitServer) tree(t *testing.T, ref string) gitopsenv.Tree {
+// tree is the files of the branch.
+func (s *gitServer) tree(t *testing.T) gitopsenv.Tree {
 	t.Helper()
 	tree := gitopsenv.Tree{}
-	names := s.git(t, nil, "ls-tree", "-r", "-z", "--name-only", ref)
+	names := s.git(t, nil, "ls-tree", "-r", "-z", "--name-only", "main")
 	for name := range strings.SplitSeq(strings.Trim(names, "\x00"), "\x00") {
-		out, err := s.tryGit(t.Context(), nil, "cat-file", "blob", ref+":"+name)
+		out, err := s.tryGit(t.Context(), nil, "cat-file", "blob", "main:"+name)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -63,7 +63,7 @@ type fixture struct {
 	spec    runcontract.ScaffoldSpec
 	runs    int
 	last    *child
-	said    strings.Builder // by all runs so far
+	ownBase bool // the repository has a development tree
 }
 
 func setup(t *testing.T) *fixture {
@@ -79,7 +79,7 @@ func setup(t *testing.T) *fixture {
 			URL: f.git.url(), Branch: "main", Mode: api.PushDirect, Auth: runcontract.RepositoryAuthToken, Username: gitUser, CA: true,
 			AuthorName: "Scaffolder", AuthorEmail: "scaffolder@example.org",
 		},
-		TimeoutSeconds: 120, GraceSeconds: 40, SealedSecretsTimeoutSeconds: 60, PollIntervalSeconds: 1,
+		TimeoutSeconds: 280, GraceSeconds: 40, SealedSecretsTimeoutSeconds: 60, PollIntervalSeconds: 1,
 	}
 	kubeconfig, err := clientcmd.Write(*runnertest.Kubeconfig(f.target.Server, targetToken))
 	if err != nil {
@@ -169,10 +169,9 @@ func (c *child) wait() runcontract.ExitCode {
 		if _, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok {
 			c.t.Fatal(err)
 		}
-	case <-time.After(100 * time.Second):
+	case <-time.After(5 * time.Minute):
 		_ = c.cmd.Process.Kill()
-		<-done
-		c.t.Fatal("the runner did not end")
+		c.t.Fatal("the runner did not end: ", <-done)
 	}
 	return runcontract.ExitCode(c.cmd.ProcessState.ExitCode())
 }
@@ -186,7 +185,7 @@ func (c *child) until(text string) {
 // times polls the output until it has a text so often.
 func (c *child) times(n int, text string) {
 	c.t.Helper()
-	deadline := time.After(time.Minute)
+	deadline := time.After(4 * time.Minute)
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for strings.Count(c.output.String(), text) < n {
@@ -216,7 +215,6 @@ func (f *fixture) run() runcontract.Result {
 func (f *fixture) ended(c *child) runcontract.Result {
 	f.t.Helper()
 	code := c.wait()
-	f.said.WriteString(c.output.String())
 	var published, last runcontract.Result
 	if err := json.Unmarshal(f.outputs.Data(runcontract.KeyResult), &published); err != nil {
 		f.t.Fatalf("read %s: %v; exit code %d", runcontract.KeyResult, err, code)
@@ -286,6 +284,9 @@ func (f *fixture) next() {
 func (f *fixture) noSecret() {
 	f.t.Helper()
 	secrets := append([]string{gitToken, targetToken, registryPassword, digestKey, awsSecret, "k8s-aws-v1."}, f.target.passwords()...)
+	if !f.ownBase {
+		secrets = append(secrets, "development-postgres-password", "development-rabbitmq-password", "development-registry-password")
+	}
 	places := map[string]string{
 		"the log":    f.last.output.String(),
 		"the commit": f.git.blobs(f.t),

@@ -18,14 +18,14 @@ func TestRun_scaffolds_an_empty_repository_in_two_passes(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	result := f.succeed()
-	f.target.unseal(f.git, "main")
+	f.target.unseal(f.git)
 	f.noSecret()
-	if diff := cmp.Diff([]string{"Scaffold acme: whole environment", "Scaffold acme: infrastructure layer"}, f.git.log(t, "main")); diff != "" {
+	if diff := cmp.Diff([]string{"Scaffold acme: whole environment", "Scaffold acme: infrastructure layer"}, f.git.log(t)); diff != "" {
 		t.Errorf("commits (-want +got):\n%s", diff)
 	}
 	want := &api.ScaffoldOutput{
 		GitOpsPath:             "clusters/acme",
-		Commits:                &api.ScaffoldCommits{Infrastructure: f.git.git(t, nil, "rev-parse", "main~1"), Complete: f.git.head(t, "main")},
+		Commits:                &api.ScaffoldCommits{Infrastructure: f.git.git(t, nil, "rev-parse", "main~1"), Complete: f.git.head(t)},
 		CertificateFingerprint: result.Scaffold.CertificateFingerprint,
 	}
 	if diff := cmp.Diff(want, result.Scaffold); diff != "" || len(want.CertificateFingerprint) != 64 {
@@ -50,11 +50,11 @@ func TestRun_scaffolds_an_empty_repository_in_two_passes(t *testing.T) {
 	if phases = slices.Compact(phases); phases[0] != api.PhaseClone || phases[len(phases)-1] != api.PhaseDone {
 		t.Errorf("phases %v", phases)
 	}
-	head := f.git.head(t, "main")
+	head := f.git.head(t)
 
 	f.next()
-	if result := f.succeed(); f.git.head(t, "main") != head || result.Scaffold.Commits.Complete != head || result.Scaffold.Commits.Infrastructure != "" {
-		t.Errorf("the same run again: %+v, branch at %s, was %s", result.Scaffold, f.git.head(t, "main"), head)
+	if result := f.succeed(); f.git.head(t) != head || result.Scaffold.Commits.Complete != head || result.Scaffold.Commits.Infrastructure != "" {
+		t.Errorf("the same run again: %+v, branch at %s, was %s", result.Scaffold, f.git.head(t), head)
 	}
 
 	f.next()
@@ -70,13 +70,13 @@ func TestRun_rotates_and_seals_again(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	f.succeed()
-	f.target.unseal(f.git, "main")
+	f.target.unseal(f.git)
 	before := f.target.passwords()
 
 	f.next()
 	f.target.set(func() { f.target.key = sharedKeys()[1] }) // the controller has renewed its key
 	f.succeed()
-	f.target.unseal(f.git, "main")
+	f.target.unseal(f.git)
 	if got := f.target.passwords(); !sameSet(before, got) {
 		t.Error("another certificate has changed passwords")
 	}
@@ -84,8 +84,8 @@ func TestRun_rotates_and_seals_again(t *testing.T) {
 	f.next()
 	f.spec.Rotation = f.spec.ID
 	f.succeed()
-	f.target.unseal(f.git, "main")
-	after, head := f.target.passwords(), f.git.head(t, "main")
+	f.target.unseal(f.git)
+	after, head := f.target.passwords(), f.git.head(t)
 	for _, password := range after {
 		if slices.Contains(before, password) {
 			t.Error("a password was not rotated")
@@ -93,7 +93,7 @@ func TestRun_rotates_and_seals_again(t *testing.T) {
 	}
 
 	f.next() // a retry of the rotation
-	if f.succeed(); f.git.head(t, "main") != head {
+	if f.succeed(); f.git.head(t) != head {
 		t.Error("the retry of a rotation has rotated again")
 	}
 
@@ -116,7 +116,7 @@ func TestRun_killed_anywhere_resumes_to_the_same_tree(t *testing.T) {
 	t.Parallel()
 	undisturbed := setup(t)
 	undisturbed.succeed()
-	want := unsealedPart(undisturbed.git.tree(t, "main"))
+	want := unsealedPart(undisturbed.git.tree(t))
 	for _, step := range []string{
 		"== cloning the repository", "== generating the infrastructure layer", "== pushing the infrastructure layer", "pushed ",
 		"== waiting for sealed-secrets", "== generating the whole environment", "== pushing the whole environment", "== publishing the result",
@@ -133,16 +133,16 @@ func TestRun_killed_anywhere_resumes_to_the_same_tree(t *testing.T) {
 			f.removeRest()
 			f.next()
 			f.succeed()
-			if diff := cmp.Diff(want, unsealedPart(f.git.tree(t, "main"))); diff != "" {
+			if diff := cmp.Diff(want, unsealedPart(f.git.tree(t))); diff != "" {
 				t.Errorf("tree (-undisturbed +resumed):\n%s", diff)
 			}
-			f.target.unseal(f.git, "main")
-			head := f.git.head(t, "main")
+			f.target.unseal(f.git)
+			head := f.git.head(t)
 			f.next()
-			if f.succeed(); f.git.head(t, "main") != head {
+			if f.succeed(); f.git.head(t) != head {
 				t.Error("there was something left to do")
 			}
-			if n := len(f.git.log(t, "main")); n > 2 {
+			if n := len(f.git.log(t)); n > 2 {
 				t.Errorf("%d commits", n)
 			}
 		})
@@ -210,5 +210,5 @@ func TestRun_signs_the_tokens_of_an_EKS_cluster_itself(t *testing.T) {
 	f.spec.Target.EKS = &runcontract.EKSCluster{Name: "acme", Region: "eu-west-1"}
 	f.target.eks, f.target.token = true, "no other"
 	f.succeed()
-	f.target.unseal(f.git, "main")
+	f.target.unseal(f.git)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/pem"
@@ -61,13 +62,13 @@ func sshServer(t *testing.T, dir string, user sshKey) (address string, host sshK
 			if err != nil {
 				return
 			}
-			go serveSSH(t, conn, config, dir)
+			go serveSSH(t.Context(), conn, config, dir)
 		}
 	}()
 	return listener.Addr().String(), host
 }
 
-func serveSSH(t *testing.T, conn net.Conn, config *ssh.ServerConfig, dir string) {
+func serveSSH(ctx context.Context, conn net.Conn, config *ssh.ServerConfig, dir string) {
 	_, channels, requests, err := ssh.NewServerConn(conn, config)
 	if err != nil {
 		return
@@ -89,7 +90,7 @@ func serveSSH(t *testing.T, conn net.Conn, config *ssh.ServerConfig, dir string)
 				var payload struct{ Command string }
 				_ = ssh.Unmarshal(r.Payload, &payload)
 				verb, _, _ := strings.Cut(payload.Command, " ")
-				cmd := exec.CommandContext(t.Context(), "git", strings.TrimPrefix(verb, "git-"), dir)
+				cmd := exec.CommandContext(ctx, "git", strings.TrimPrefix(verb, "git-"), dir)
 				cmd.Stdin, cmd.Stdout, cmd.Stderr = channel, channel, channel.Stderr()
 				status := struct{ Status uint32 }{}
 				if err := cmd.Run(); err != nil {

@@ -21,7 +21,6 @@ import (
 	"k8s.io/streaming/pkg/httpstream"
 	"k8s.io/streaming/pkg/httpstream/spdy"
 	"sigs.k8s.io/yaml"
-
 )
 
 const targetToken = "canary-target-token-0001"
@@ -116,9 +115,9 @@ func release(conditions ...any) object {
 }
 
 // unseal does what the controller does with what is on a branch.
-func (s *targetServer) unseal(g *gitServer, ref string) {
+func (s *targetServer) unseal(g *gitServer) {
 	s.t.Helper()
-	for path, data := range g.tree(s.t, ref) {
+	for path, data := range g.tree(s.t) {
 		if !strings.Contains(path, "/sealed-secrets/") || !strings.HasPrefix(path, "clusters/"+environment) {
 			continue
 		}
@@ -153,7 +152,7 @@ func (s *targetServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked = append(s.asked, r.Method+" "+r.URL.Path)
-	if got := r.Header.Get("Authorization"); got != "Bearer "+s.token && !(s.eks && strings.HasPrefix(got, "Bearer k8s-aws-v1.")) {
+	if got := r.Header.Get("Authorization"); got != "Bearer "+s.token && (!s.eks || !strings.HasPrefix(got, "Bearer k8s-aws-v1.")) {
 		s.status(w, http.StatusUnauthorized, "Unauthorized")
 		return
 	}
@@ -298,4 +297,3 @@ func (s *targetServer) forward(w http.ResponseWriter, r *http.Request) {
 		<-conn.CloseChan()
 	}()
 }
-

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -74,9 +75,7 @@ func (w *world) remote(ctx context.Context) (scaffold.Remote, error) {
 func (w *world) gitEnv() ([]string, error) {
 	r := w.spec.Repository
 	c := git.Config{Getenv: w.process.Getenv, Protocols: []string{"https", "ssh"}, Env: map[string]string{}}
-	for key, value := range w.spec.Env {
-		c.Env[key] = value
-	}
+	maps.Copy(c.Env, w.spec.Env)
 	c.Env["TMPDIR"] = w.dir // git leaves files behind when it signs
 	// Hooks on the server may take their time before they say anything.
 	c.Settings = append(c.Settings, git.Setting{Name: "http.lowSpeedTime", Value: "120"})

@@ -70,7 +70,7 @@ func quoted(path string) string {
 			b.WriteByte('\\')
 			b.WriteByte(c)
 		case c < ' ' || c == 0x7f:
-			b.WriteString(`\` + strconv.FormatUint(uint64(c)+01000, 8)[1:]) // three octal digits
+			b.WriteString(`\` + strconv.FormatUint(uint64(c)+0o1000, 8)[1:]) // three octal digits
 		default:
 			b.WriteByte(c)
 		}

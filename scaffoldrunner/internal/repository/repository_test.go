@@ -43,9 +43,9 @@ func open(t *testing.T, bare string) *Remote {
 	return r
 }
 
-func head(t *testing.T, r *Remote, branch string) Head {
+func head(t *testing.T, r *Remote) Head {
 	t.Helper()
-	h, err := r.Branch(t.Context(), branch)
+	h, err := r.Branch(t.Context(), "main")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func commit(t *testing.T, r *Remote, h Head, to gitopsenv.Tree) string {
 func TestRemote_keeps_every_byte_and_every_name(t *testing.T) {
 	t.Parallel()
 	r := newRemote(t)
-	h := head(t, r, "main")
+	h := head(t, r)
 	if h.Commit != "" || len(h.Tree) != 0 {
 		t.Fatalf("an empty repository: %+v", h)
 	}
@@ -77,7 +77,7 @@ func TestRemote_keeps_every_byte_and_every_name(t *testing.T) {
 	if err := r.Push(t.Context(), commit(t, r, h, want), "main"); err != nil {
 		t.Fatal(err)
 	}
-	h = head(t, r, "main")
+	h = head(t, r)
 	if diff := cmp.Diff(want, h.Tree); diff != "" {
 		t.Errorf("tree (-want +got):\n%s", diff)
 	}
@@ -85,7 +85,7 @@ func TestRemote_keeps_every_byte_and_every_name(t *testing.T) {
 	if err := r.Push(t.Context(), commit(t, r, h, want), "main"); err != nil {
 		t.Fatal(err)
 	}
-	next := head(t, r, "main")
+	next := head(t, r)
 	if diff := cmp.Diff(want, next.Tree); diff != "" {
 		t.Errorf("tree (-want +got):\n%s", diff)
 	}
@@ -97,7 +97,7 @@ func TestRemote_keeps_every_byte_and_every_name(t *testing.T) {
 func TestRemote_tells_races_and_replaces_only_what_it_has_seen(t *testing.T) {
 	t.Parallel()
 	r := newRemote(t)
-	empty := head(t, r, "main")
+	empty := head(t, r)
 	one := commit(t, r, empty, gitopsenv.Tree{"apps/1": []byte("1")})
 	two := commit(t, r, empty, gitopsenv.Tree{"apps/2": []byte("2")})
 	if err := r.Push(t.Context(), one, "main"); err != nil {

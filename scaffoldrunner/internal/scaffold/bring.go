@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -218,10 +219,7 @@ func parents(head repository.Head) []string {
 
 // applied is a tree with changes in it.
 func applied(tree gitopsenv.Tree, changes []gitopsenv.Change) gitopsenv.Tree {
-	out := gitopsenv.Tree{}
-	for path, data := range tree {
-		out[path] = data
-	}
+	out := maps.Clone(tree)
 	for _, c := range changes {
 		if c.New == nil {
 			delete(out, c.Path)

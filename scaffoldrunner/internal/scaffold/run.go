@@ -74,7 +74,7 @@ func Run(ctx context.Context, cfg Config) runcontract.Result {
 	}
 	if cfg.Pause == nil {
 		cfg.Pause = func(attempt int) time.Duration {
-			most := time.Second << min(attempt, 4)
+			most := time.Second / 2 << min(attempt, 4)
 			return most/2 + rand.N(most) //nolint:gosec // so that racing runs do not meet again
 		}
 	}

@@ -87,7 +87,7 @@ func folder() (string, error) {
 	if err := os.Remove(dir); err != nil {
 		return "", err
 	}
-	return os.MkdirTemp("/tmp", "agent-") //nolint:usetesting // no test
+	return os.MkdirTemp("/tmp", "agent-")
 }
 
 func (a *Agent) serve(keyring agent.Agent) {

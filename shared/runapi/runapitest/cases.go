@@ -38,7 +38,7 @@ func (s *statuses) UnmarshalJSON(data []byte) error {
 // ReadCases reads a file of cases, which has at least so many.
 func ReadCases(tb testing.TB, file string, least int) []Case {
 	tb.Helper()
-	data, err := os.ReadFile(file) //nolint:gosec // the test names it
+	data, err := os.ReadFile(file)
 	if err != nil {
 		tb.Fatal(err)
 	}

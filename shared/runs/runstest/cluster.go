@@ -281,6 +281,14 @@ func (c *Cluster) DeleteCredential(_ context.Context, id runs.ID) error {
 	return nil
 }
 
+// DeleteOutputs deletes what a runner has published.
+func (c *Cluster) DeleteOutputs(_ context.Context, id runs.ID) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.outputs, id)
+	return nil
+}
+
 // podsOf gives copies of a run's pods; the mutex is held.
 func (c *Cluster) podsOf(id runs.ID) []*corev1.Pod {
 	if pod, ok := c.pods[id]; ok {

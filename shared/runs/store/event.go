@@ -35,7 +35,7 @@ func (s *Store) addEvent(ctx context.Context, tx bun.Tx, e eventRow) error {
 func toEvent(run runs.Run, e api.Event) eventRow {
 	return eventRow{
 		RunID: string(run.ID), Version: run.Version, At: stamp(e.At), Status: string(e.Status), Phase: string(e.Phase),
-		Message: text(e.Message), ErrorCode: e.ErrorCode, Caller: text(e.By),
+		Message: text(e.Message), ErrorCode: text(e.ErrorCode), Caller: text(e.By),
 	}
 }
 

@@ -84,7 +84,7 @@ func toRow(r runs.Run) (row, error) {
 	return row{
 		ID: string(r.ID), Operation: string(r.Operation), RetryOf: string(r.RetryOf), Name: r.Name, Environment: r.Environment,
 		RequestedBy: r.RequestedBy, Inputs: inputs, CreatedAt: stamp(r.CreatedAt),
-		Status: string(r.Status), Phase: string(r.Phase), Message: text(r.Message), ErrorCode: r.ErrorCode,
+		Status: string(r.Status), Phase: string(r.Phase), Message: text(r.Message), ErrorCode: text(r.ErrorCode),
 		ProgressDone: int64(r.Progress.Done), ProgressTotal: int64(r.Progress.Total), ProgressCurrent: text(r.Progress.Current),
 		StartedAt: stamp(r.StartedAt), UpdatedAt: stamp(r.UpdatedAt), FinishedAt: stamp(r.FinishedAt),
 		Version: r.Version, Cleaned: r.Cleaned,

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"time"
 
 	"github.com/uptrace/bun"
 
@@ -61,10 +62,10 @@ func (s *Store) List(ctx context.Context, f runs.Filter) ([]runs.Run, error) {
 		q = q.Where("r.operation = ?", string(f.Operation))
 	}
 	if !f.CreatedAfter.IsZero() {
-		q = q.Where("r.created_at >= ?", f.CreatedAfter.UTC())
+		q = q.Where("r.created_at >= ?", within(f.CreatedAfter))
 	}
 	if !f.CreatedBefore.IsZero() {
-		q = q.Where("r.created_at < ?", f.CreatedBefore.UTC())
+		q = q.Where("r.created_at < ?", within(f.CreatedBefore))
 	}
 	if f.Before != "" {
 		q = q.Where("r.id < ?", string(f.Before))
@@ -73,6 +74,19 @@ func (s *Store) List(ctx context.Context, f runs.Filter) ([]runs.Run, error) {
 		return nil, wrap("list runs", "", err)
 	}
 	return toRuns(rows)
+}
+
+// within is a time in UTC, or the nearest that both databases can read: an offset
+// can lead out of the years that RFC 3339 has.
+func within(t time.Time) time.Time {
+	t = t.UTC()
+	switch {
+	case t.Year() < 1:
+		return time.Time{}
+	case t.Year() > 9999:
+		return time.Date(10000, time.January, 1, 0, 0, 0, -1000, time.UTC)
+	}
+	return t
 }
 
 // Unfinished gives live runs, oldest first.

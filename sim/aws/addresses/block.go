@@ -55,17 +55,6 @@ func (b *Block) Of(dnsName string) (netip.Addr, bool) {
 	return ip, ok
 }
 
-// Regions lists where elastic IPs were allocated.
-func (b *Block) Regions() []string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	regions := []string{}
-	for region := range b.regions {
-		regions = append(regions, region)
-	}
-	return regions
-}
-
 // allocate chooses an address for an elastic IP in a region.
 func (b *Block) allocate(ctx context.Context, region string) (netip.Addr, error) {
 	b.mu.Lock()

@@ -41,15 +41,6 @@ func findRelease(version string) (release, bool) {
 	return releases[i], true
 }
 
-// Versions lists the Kubernetes versions that can be asked for, newest first.
-func Versions() []string {
-	var out []string
-	for _, r := range releases {
-		out = append(out, r.version)
-	}
-	return out
-}
-
 // minor gives the second number of "1.35".
 func minor(version string) int {
 	n := -1

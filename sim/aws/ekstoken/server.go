@@ -83,10 +83,6 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// URL is the webhook's for all clusters, or for one if its region and name are
-// given: "/tokenreview" or "/tokenreview/{region}/{cluster}" is to be appended.
-func (s *Server) URL() string { return s.url }
-
 // Kubeconfig is the file for kube-apiserver's flag
 // --authentication-token-webhook-config-file. Without a cluster the webhook
 // accepts tokens of all clusters. The review has version v1, which is for

@@ -127,7 +127,7 @@ docs/user-guide.md, which expects the address, an API key and an AWS credential'
 
   export URL=%[1]s KEY=%[2]s CREDENTIAL=%[3]s
 
-  curl -sS "$URL/api/v1/provisions" -H "X-Api-Key: $KEY" -H 'Content-Type: application/json' \
+  printf 'X-Api-Key: %%s\n' "$KEY" | curl -sS "$URL/api/v1/provisions" -H @- -H 'Content-Type: application/json' \
     -d '{"name": "acme", "topology": "eks", "region": "eu-west-1", "kubernetes_version": "1.35", "credential_id": "'"$CREDENTIAL"'"}'
 
 Ctrl-C stops it.

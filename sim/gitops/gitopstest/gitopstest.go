@@ -54,7 +54,7 @@ func Start(tb testing.TB) *gitops.Target {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() {
-		if true {
+		if tb.Failed() {
 			showLogs(tb, target)
 		}
 		if err := target.Stop(context.Background()); err != nil {
@@ -66,7 +66,8 @@ func Start(tb testing.TB) *gitops.Target {
 
 // showLogs prints the end of what Flux's controllers have said.
 func showLogs(tb testing.TB, target *gitops.Target) {
-	const lines = 4000
+	tb.Helper()
+	const lines = 40
 	for _, name := range []string{"source-controller", "kustomize-controller"} {
 		content, err := os.ReadFile(target.LogFile(name))
 		if err != nil {

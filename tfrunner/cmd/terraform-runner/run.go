@@ -52,7 +52,8 @@ Environment:
 Exit codes: 64 internal, 65 invalid run spec, 68 credential refused, 69 state
 bucket, 70 state locked, 71 init, 72 plan, 73 replacement refused, 74 apply,
 75 kubeconfig, 76 publish, 77 interrupted, 78 deadline, 79 memory, 80 state not
-saved, 81 control plane incomplete, 82 unlock refused, 83 leftovers.
+saved, 81 control plane incomplete, 82 unlock refused, 83 leftovers, 84 Kubernetes
+version unsupported.
 
 Flags:
 `

@@ -44,9 +44,9 @@ func (r *terraformRun) steps(ctx context.Context) error {
 		return r.destroy(ctx)
 	case api.OperationPlan:
 		return r.planOnly(ctx)
-	case api.OperationApply:
+	default: // apply: CheckSpec has refused others
+		return r.apply(ctx)
 	}
-	return r.apply(ctx)
 }
 
 // apply builds the environment and hands over its kubeconfig.

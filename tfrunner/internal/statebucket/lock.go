@@ -34,11 +34,19 @@ func ParseLock(data []byte) api.StateLock {
 		Who     string // user@host
 		Created time.Time
 	}
-	if err := json.Unmarshal(data, &in); err != nil {
+	if err := json.Unmarshal(data, &in); err != nil || len(in.ID) > maxLockText || len(in.Who) > maxLockText {
 		return api.StateLock{}
 	}
-	return api.StateLock{ID: in.ID, Who: in.Who, Created: in.Created.UTC()}
+	lock := api.StateLock{ID: in.ID, Who: in.Who, Created: in.Created.UTC()}
+	if year := lock.Created.Year(); year < 0 || year > 9999 { // as UTC, in which JSON cannot write it any more
+		lock.Created = time.Time{}
+	}
+	return lock
 }
+
+// maxLockText bounds what of a lock is told to others, in bytes: a run's result
+// has to fit into a Secret, and Terraform's locks are far below it.
+const maxLockText = 1024
 
 // Host is where the lock was taken: the pod, if a run took it.
 func Host(l api.StateLock) string { return l.Who[strings.LastIndex(l.Who, "@")+1:] }

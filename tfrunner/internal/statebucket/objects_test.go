@@ -1,7 +1,9 @@
 package statebucket
 
 import (
+	"encoding/json"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -157,6 +159,31 @@ func TestVersion(t *testing.T) {
 	}
 }
 
+// TestParseLock_of_what_no_Terraform_writes: whoever can write to the bucket can
+// write a lock. It must not keep a run from telling its result.
+func TestParseLock_of_what_no_Terraform_writes(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		data string
+		want api.StateLock
+	}{
+		"nothing":                  {``, api.StateLock{}},
+		"no object":                {`[]`, api.StateLock{}},
+		"a number":                 {`{"ID":7}`, api.StateLock{}},
+		"a year that UTC lacks":    {`{"ID":"x","Created":"9999-12-31T23:59:59-14:00"}`, api.StateLock{ID: "x"}},
+		"a year before all":        {`{"ID":"x","Created":"0000-01-01T00:00:00+14:00"}`, api.StateLock{ID: "x"}},
+		"an id that fits nowhere":  {`{"ID":"` + strings.Repeat("x", 1<<20) + `"}`, api.StateLock{}},
+		"a name that fits nowhere": {`{"ID":"x","Who":"` + strings.Repeat("x", 1<<20) + `"}`, api.StateLock{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(c.want, ParseLock([]byte(c.data))); diff != "" {
+				t.Errorf("lock (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func FuzzParseLock(f *testing.F) {
 	f.Add([]byte(lockJSON))
 	f.Add([]byte(`{"ID":1}`))
@@ -164,6 +191,9 @@ func FuzzParseLock(f *testing.F) {
 		l := ParseLock(data)
 		if host := Host(l); len(host) > len(l.Who) {
 			t.Errorf("host %q of %q", host, l.Who)
+		}
+		if _, err := json.Marshal(l); err != nil {
+			t.Errorf("%q made a lock that cannot be told: %v", data, err)
 		}
 	})
 }

@@ -82,7 +82,7 @@ cluster has under the same name unless --overwrite is given.`,
 		case f.output != "":
 			return save(f.output, data, f.options.Overwrite)
 		}
-		_, err = c.session.Terminal.Out.Write(data)
+		_, err = c.screen().Write(data)
 		return err
 	}
 	return cmd

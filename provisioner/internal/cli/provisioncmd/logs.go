@@ -31,10 +31,7 @@ or the service restarts; no line is repeated.`,
 		if err != nil {
 			return err
 		}
-		out := c.session.Terminal.Out
-		if terminal.IsTerminal(out) {
-			out = terminal.CleanWriter(out)
-		}
+		out := c.screen()
 		if *follow {
 			return p.FollowLogs(cmd.Context(), args[0], *tail, out)
 		}
@@ -47,4 +44,13 @@ or the service restarts; no line is repeated.`,
 		return err
 	}
 	return cmd
+}
+
+// screen is where text of others goes: as it is, unless it could steer a terminal.
+func (c *commands) screen() io.Writer {
+	out := c.session.Terminal.Out
+	if terminal.IsTerminal(out) {
+		return terminal.CleanWriter(out)
+	}
+	return out
 }

@@ -173,6 +173,7 @@ func roundTrip(t *testing.T, s runs.Store) {
 func cleanText(t *testing.T, s runs.Store) {
 	run := insert(t, s, "acme")
 	run.Message = "it's 100%; DROP TABLE ? -- \x00\xff \\"
+	run.ErrorCode = "\x00"
 	if _, err := s.Update(t.Context(), run, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -408,6 +409,8 @@ func list(t *testing.T, s runs.Store) {
 		{"from a time on", runs.Filter{CreatedAfter: times[1]}, ids[:2]},
 		{"before a time", runs.Filter{CreatedBefore: times[1].In(time.FixedZone("east", 3600))}, ids[2:]},
 		{"between times", runs.Filter{CreatedAfter: times[3], CreatedBefore: times[2]}, ids[3:4]},
+		{"from before all times on", runs.Filter{CreatedAfter: time.Date(0, 1, 1, 0, 0, 0, 0, time.FixedZone("east", 3600))}, ids},
+		{"before a time after all", runs.Filter{CreatedBefore: time.Date(9999, 12, 31, 23, 59, 59, 0, time.FixedZone("west", -3600))}, ids},
 		{"a status", runs.Filter{Status: api.StatusRunning}, ids[:1]},
 		{"both", runs.Filter{Status: api.StatusSucceeded, Environment: "env0"}, []runs.ID{ids[2], ids[4]}},
 		{"none", runs.Filter{Environment: "nobody's"}, nil},
