@@ -25,7 +25,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Getenv, os.Stderr) //nolint:forbidigo // main gives it to run
+	err := run(ctx, os.Getenv, os.Stderr)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "minimalprovisioner:", err)
