@@ -15,10 +15,12 @@ GOLDEN_PKGS = $(shell go list -f '{{$$p := .ImportPath}}{{range .TestImports}}{{
 UNIT_PKGS = $(shell go list work | grep -v '/platform/e2e')
 TEST_FLAGS ?= -timeout 20m
 # Packages with tests that KUBEOPERA_SOAK makes longer.
-SOAK_PKGS := ./sim/machine/... ./sim/aws ./provisioner/internal/httpapi ./e2e/crash
+SOAK_PKGS := ./sim/machine/... ./sim/aws ./provisioner/internal/httpapi ./scaffolder/internal/httpapi ./e2e/crash
 # The images as the Deployment and the Job name them, tags included.
 SERVICE_IMAGE = $(shell sed -n 's/^ *image: *//p' provisioner/deploy/deployment.yaml)
 RUNNER_IMAGE = $(shell sed -n 's/^\tterraformRunnerImage  *= "\(.*\)"/\1/p' provisioner/internal/kube/terraform_job.go)
+SCAFFOLDER_IMAGE = $(shell sed -n 's/^ *image: *//p' scaffolder/deploy/deployment.yaml)
+SCAFFOLD_RUNNER_IMAGE = $(shell sed -n 's/^\tscaffoldRunnerImage  *= "\(.*\)"/\1/p' scaffolder/internal/kube/scaffold_job.go)
 
 .PHONY: help build test unit race lint fmt tidy generate golden standalone verify demo up e2e soak bench images control-plane kubeadm gitops clean
 
@@ -27,7 +29,7 @@ help: ## Print this help
 
 build: ## Build the services, the runner and the simulator into bin/
 	@mkdir -p $(BIN)
-	go build -o $(BIN)/ ./provisioner/cmd/... ./tfrunner/cmd/... ./scaffoldrunner/cmd/... ./sim/cmd/...
+	go build -o $(BIN)/ ./provisioner/cmd/... ./tfrunner/cmd/... ./scaffolder/cmd/... ./scaffoldrunner/cmd/... ./sim/cmd/...
 
 demo: build ## Provision a cluster in the simulator, show it, stop
 	@$(BIN)/kubeopera-sim demo
@@ -75,6 +77,7 @@ tidy: ## Tidy every go.mod and go.work
 
 generate: ## Regenerate the documents that are made from code: OpenAPI, state machine
 	go test ./provisioner/internal/httpapi -run OpenAPI -update
+	go test ./scaffolder/internal/httpapi -run OpenAPI -update
 	go test ./shared/runs -run Diagram -update
 
 golden: ## Rewrite golden files (review the diff like code)
@@ -90,6 +93,8 @@ verify: standalone ## Fail if formatting or go.mod files are not what the tools 
 images: ## Build the container images (needs docker)
 	docker build -f provisioner/deploy/Dockerfile --build-arg VERSION=$(lastword $(subst :, ,$(SERVICE_IMAGE))) -t $(SERVICE_IMAGE) .
 	docker build -f tfrunner/deploy/Dockerfile -t $(RUNNER_IMAGE) .
+	docker build -f scaffolder/deploy/Dockerfile --build-arg VERSION=$(lastword $(subst :, ,$(SCAFFOLDER_IMAGE))) -t $(SCAFFOLDER_IMAGE) .
+	docker build -f scaffoldrunner/deploy/Dockerfile -t $(SCAFFOLD_RUNNER_IMAGE) .
 
 clean: ## Remove what building left in this folder
 	rm -rf $(BIN) .sim

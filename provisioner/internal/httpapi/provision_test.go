@@ -124,6 +124,7 @@ func TestAnEnvironmentStaysWhereItWasBuilt(t *testing.T) {
 		{"after an apply that failed", ended(api.StatusFailed, api.PhaseApply, runcontract.CodeTerraformApply), elsewhere, codeEnvironmentImmutable},
 		{"after a plan that failed", ended(api.StatusFailed, api.PhasePlan, runcontract.CodeTerraformPlan), elsewhere, ""},
 		{"after a run whose end nobody saw", ended(api.StatusFailed, api.PhasePlan, runs.CodeLost), elsewhere, codeEnvironmentImmutable},
+		{"after a run whose pod was evicted", ended(api.StatusFailed, api.PhasePlan, runs.CodeEvicted), elsewhere, codeEnvironmentImmutable},
 		{"while a run is live", ended(api.StatusRunning, api.PhaseInit, ""), elsewhere, codeEnvironmentImmutable},
 	}
 	for _, c := range cases {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/kubeopera/platform/shared/api"
+	"github.com/kubeopera/platform/shared/runcontract"
 	"github.com/kubeopera/platform/shared/runs"
 )
 
@@ -71,7 +72,8 @@ func mayHaveBuilt(run runs.Run) bool {
 	if run.Operation != api.OperationApply {
 		return false
 	}
-	if !runs.Final(run.Status) || run.ErrorCode == string(runs.CodeLost) {
+	switch code := runcontract.ErrorCode(run.ErrorCode); {
+	case !runs.Final(run.Status), code == runs.CodeLost, code == runs.CodeEvicted:
 		return true
 	}
 	switch run.Phase {

@@ -16,7 +16,7 @@ import (
 
 // TestRandomRequests holds the service to its document: the real engine, with its
 // runs in SQLite, in a cluster in memory where runs begin, report and end at
-// random. RANDOM_SEED repeats a run of the test.
+// random. KUBEOPERA_SEED repeats a run of the test.
 func TestRandomRequests(t *testing.T) {
 	t.Parallel()
 	runapitest.Random(t, func(t *testing.T) (runapitest.API, map[string]func(*rand.Rand) any, func(*rand.Rand)) {

@@ -1,5 +1,6 @@
 // Package pgtest gives tests a Postgres: the one that TEST_POSTGRES_URL names,
-// else a throw-away server from binaries found on this machine.
+// else a throw-away server from binaries found on this machine, else one in a
+// container.
 //
 // Where there is neither, the test is skipped with the reason, or fails in CI
 // (package skip).
@@ -43,7 +44,11 @@ func Start(tb testing.TB) *Server {
 	}
 	bin, err := binaries()
 	if err != nil {
-		skip.Missing(tb, skip.Postgres, err.Error())
+		address, inContainer := container(tb)
+		if inContainer != nil {
+			skip.Missing(tb, skip.Postgres, fmt.Sprintf("%v, and no container: %v", err, inContainer))
+		}
+		return &Server{url: address}
 	}
 	own, err := launch(tb, bin)
 	if err != nil {
@@ -57,7 +62,7 @@ func Start(tb testing.TB) *Server {
 func (s *Server) Restart(tb testing.TB) {
 	tb.Helper()
 	if s.own == nil {
-		skip.Missing(tb, skip.Postgres, "the server that TEST_POSTGRES_URL names cannot be restarted")
+		skip.Missing(tb, skip.Postgres, "only a server from this machine's binaries can be restarted")
 	}
 	s.own.stop()
 	if err := s.own.start(tb.Context()); err != nil {

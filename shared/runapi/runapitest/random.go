@@ -39,12 +39,12 @@ func Random(t *testing.T, world func(t *testing.T) (a API, values map[string]fun
 	})
 }
 
-// randomness is the seed of a test of random requests, RANDOM_SEED if that is set,
+// randomness is the seed of a test of random requests, KUBEOPERA_SEED if that is set,
 // and how many it sends.
 func randomness(tb testing.TB) (seed uint64, requests int) {
 	tb.Helper()
 	seed, requests = uint64(time.Now().UnixNano()), 2000
-	if text := os.Getenv("RANDOM_SEED"); text != "" { //nolint:forbidigo // for the one who repeats a failure
+	if text := os.Getenv("KUBEOPERA_SEED"); text != "" { //nolint:forbidigo // for the one who repeats a failure
 		var err error
 		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
 			tb.Fatal(err)
