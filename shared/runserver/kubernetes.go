@@ -21,9 +21,10 @@ func kubernetesClient(kubeconfig, userAgent string) (kubernetes.Interface, error
 		return nil, fmt.Errorf("kubernetes: %w", err)
 	}
 	cfg.UserAgent = userAgent
-	// client-go's own limit, 5 requests a second, would be the bottleneck with a
-	// few dozen live runs; the API server has its own fair queues.
-	cfg.QPS, cfg.Burst = 50, 100
+	// client-go's own limit is 5 requests a second. Here it only stops what has gone
+	// wild: the start of a run takes seven requests, its end as many, and a look at
+	// one whose pod has not started five. The API server has its own fair queues.
+	cfg.QPS, cfg.Burst = 200, 400
 	client, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("kubernetes: %w", err)
