@@ -1,6 +1,7 @@
 package reads
 
 import (
+	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -42,6 +43,7 @@ func observe(tb testing.TB, plane *controlplane.ControlPlane) *observer {
 		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(upstream) },
 		Transport:     transport,
 		FlushInterval: -1, // watches are streams
+		ErrorLog:      slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // they break off when the service stops
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		o.mu.Lock()

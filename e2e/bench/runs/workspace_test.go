@@ -93,9 +93,10 @@ func (w *workspace) run(b *testing.B) {
 // bare runs Terraform as a person would.
 func (w *workspace) bare(b *testing.B, verb string, args ...string) {
 	b.Helper()
-	line := append([]string{"terraform", verb, "-input=false", "-no-color"}, args...)
-	switch verb {
-	case "init":
+	line := []string{platform.Image.Binds["/usr/local/bin/terraform"], verb, "-input=false", "-no-color"}
+	principal := "-var=" + runcontract.VariablePrincipal + "=" + platform.Principal()
+	switch {
+	case verb == "init":
 		settings := map[string]string{"region": w.spec.Region, "bucket": w.spec.State.Bucket, "key": w.spec.State.Key}
 		maps.Copy(settings, w.spec.State.BackendConfig)
 		for _, name := range slices.Sorted(maps.Keys(settings)) {
@@ -106,21 +107,19 @@ func (w *workspace) bare(b *testing.B, verb string, args ...string) {
 				b.Fatal(err)
 			}
 		}
-	case "apply":
-		line = append(line, "-auto-approve", "-var="+runcontract.VariablePrincipal+"="+platform.Principal())
+	case verb == "plan":
+		line = append(line, principal)
+	case !slices.Contains(args, "plan"): // a saved plan has the variable
+		line = append(line, "-auto-approve", principal)
 	}
-	w.execute(b, w.dir, line...)
+	w.execute(b, w.dir, append(line, args...)...)
 }
 
 // execute runs a program and adds what it cost, with all that it has started.
 func (w *workspace) execute(b *testing.B, dir string, line ...string) {
 	b.Helper()
 	var output bytes.Buffer
-	path := line[0]
-	if path == "terraform" {
-		path = platform.Image.Binds["/usr/local/bin/terraform"]
-	}
-	command := exec.CommandContext(context.WithoutCancel(b.Context()), path, line[1:]...)
+	command := exec.CommandContext(context.WithoutCancel(b.Context()), line[0], line[1:]...)
 	command.Dir, command.Env, command.Stdout, command.Stderr = dir, w.env, &output, &output
 	began := time.Now()
 	if err := command.Run(); err != nil {

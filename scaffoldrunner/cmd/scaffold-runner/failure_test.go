@@ -277,7 +277,7 @@ func TestRun_waits_until_its_branch_is_merged(t *testing.T) {
 		f := setup(t)
 		f.git.commit(t, "main", map[string]string{"README.md": "ours"})
 		f.git.hook(t, "update", "case $1 in refs/heads/main) echo protected >&2; exit 1;; esac\n")
-		f.spec.Repository.Mode, f.spec.Repository.MergeBranch, f.spec.MergeTimeoutSeconds = api.PushPullRequest, "scaffold/acme", 30
+		f.spec.Repository.Mode, f.spec.Repository.MergeBranch, f.spec.MergeTimeoutSeconds = api.PushPullRequest, "scaffold/acme", 300
 		return f
 	}
 	const waits = "waiting for branch scaffold/acme to be merged into main"
