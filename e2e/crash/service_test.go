@@ -76,6 +76,7 @@ func TestServiceKilled(t *testing.T) {
 // row, and nobody asks again.
 func TestOrphanedCredential(t *testing.T) {
 	const environment = "orphan"
+	harness.Until(t, "the credentials of earlier tests are gone", func() (bool, error) { return len(platform.CredentialSecrets(t)) == 0, nil })
 	crashed := platform.CrashAt(t, faultproxy.After, http.MethodPost, `/secrets$`)
 	if run, err := platform.Provisioner(t).StartProvision(t.Context(), request(environment, 0)); err == nil {
 		t.Fatalf("the service answered %+v", run)
