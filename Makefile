@@ -52,7 +52,7 @@ soak: build control-plane kubeadm ## Run the long, seeded, randomised versions o
 	KUBEOPERA_SOAK=1 KUBEBUILDER_ASSETS=$$(tools/control-plane) go test -count=1 -p 1 -timeout 3h $(SOAK_PKGS)
 
 bench: build control-plane ## Measure what docs/benchmarks.md says, and print it
-	KUBEBUILDER_ASSETS=$$(tools/control-plane) go test -count=1 -timeout 1h -run '^$$' -bench . ./e2e/bench/...
+	KUBEBUILDER_ASSETS=$$(tools/control-plane) go test -count=1 -p 1 -timeout 1h -run '^$$' -bench . -benchtime 1x ./e2e/bench/...
 
 control-plane: ## Make sure that the simulator's control plane binaries are in the cache
 	@tools/control-plane >/dev/null

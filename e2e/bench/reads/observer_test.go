@@ -42,7 +42,7 @@ func observe(tb testing.TB, plane *controlplane.ControlPlane) *observer {
 	forward := &httputil.ReverseProxy{
 		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(upstream) },
 		Transport:     transport,
-		FlushInterval: -1, // watches are streams
+		FlushInterval: -1,                                                      // watches are streams
 		ErrorLog:      slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // they break off when the service stops
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
