@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -45,10 +44,11 @@ func newService(ctx context.Context, binary, dir string, env map[string]string) 
 	if err := os.WriteFile(keysFile, []byte("simulator:"+hex.EncodeToString(digest[:])+"\n"), 0o600); err != nil {
 		return nil, err
 	}
-	addr, err := freeAddress(ctx)
+	port, err := process.FreePort(ctx)
 	if err != nil {
 		return nil, err
 	}
+	addr := fmt.Sprintf("127.0.0.1:%d", port)
 	s := &Service{binary: binary, dir: dir, addr: addr, key: key, env: maps.Clone(env)}
 	s.env["LISTEN_ADDRESS"] = addr
 	s.env["API_KEYS_FILE"] = keysFile
@@ -61,10 +61,11 @@ func newService(ctx context.Context, binary, dir string, env map[string]string) 
 // Replica is a second process of the service: the same program, configuration,
 // keys and database at another address. It is not started.
 func (s *Service) Replica(ctx context.Context) (*Service, error) {
-	addr, err := freeAddress(ctx)
+	port, err := process.FreePort(ctx)
 	if err != nil {
 		return nil, err
 	}
+	addr := fmt.Sprintf("127.0.0.1:%d", port)
 	replica := *s
 	replica.addr, replica.process = addr, nil
 	replica.env = maps.Clone(s.env)
@@ -168,15 +169,6 @@ func (s *Service) ready(ctx context.Context) error {
 		return fmt.Errorf("GET /ready: %s", response.Status)
 	}
 	return nil
-}
-
-// freeAddress is an address of 127.0.0.1 that nobody listens on right now.
-func freeAddress(ctx context.Context) (string, error) {
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return listener.Addr().String(), listener.Close()
 }
 
 func lastLines(file string, n int) string {

@@ -3,11 +3,11 @@ package harness
 import (
 	"context"
 	"errors"
-	"os"
-	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/kubeopera/platform/e2e/leak"
+	"github.com/kubeopera/platform/shared/runner/proctree"
 )
 
 // watchArguments looks for secrets in the arguments of every process that there
@@ -19,17 +19,8 @@ func watchArguments(ctx context.Context, scanner *leak.Scanner) <-chan error {
 		tick := time.NewTicker(50 * time.Millisecond)
 		defer tick.Stop()
 		for {
-			files, err := filepath.Glob("/proc/[0-9]*/cmdline")
-			if err != nil {
-				result <- err
-				return
-			}
-			for _, file := range files {
-				line, err := os.ReadFile(file)
-				if err != nil { // the process has ended
-					continue
-				}
-				if err := scanner.Scan("a process's arguments", line); err != nil {
+			for _, args := range proctree.Arguments() {
+				if err := scanner.Scan("a process's arguments", []byte(strings.Join(args, "\x00"))); err != nil {
 					found[err.Error()] = err
 				}
 			}

@@ -5,11 +5,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/kubeopera/platform/shared/runner/proctree"
 )
 
 // Program is one of a run's processes.
@@ -50,21 +51,8 @@ func (p *Platform) Kill(tb testing.TB, runID string, program Program) {
 // their own, inside the one of the tests.
 func find(runID string, program Program) int {
 	name, verb, _ := strings.Cut(string(program), " ")
-	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	if err != nil {
-		return 0
-	}
-	for _, file := range files {
-		line, err := os.ReadFile(file)
-		if err != nil { // it has ended
-			continue
-		}
-		args := strings.Split(string(bytes.TrimRight(line, "\x00")), "\x00")
-		if len(args) < 2 || filepath.Base(args[0]) != name || args[1] != verb {
-			continue
-		}
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
-		if err == nil && belongs(pid, runID) {
+	for pid, args := range proctree.Arguments() {
+		if len(args) > 1 && filepath.Base(args[0]) == name && args[1] == verb && belongs(pid, runID) {
 			return pid
 		}
 	}
@@ -81,25 +69,11 @@ func belongs(pid int, runID string) bool {
 		if bytes.Contains(environ, []byte("POD_NAME=provision-"+runID)) {
 			return true
 		}
-		pid = parent(pid)
+		parent, ok := proctree.Parent(pid)
+		if !ok {
+			return false
+		}
+		pid = parent
 	}
 	return false
-}
-
-// parent is a process's parent, or 0 (proc_pid_stat(5)).
-func parent(pid int) int {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0
-	}
-	// The name in parentheses may hold anything; state and parent follow it.
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-	if len(fields) < 2 {
-		return 0
-	}
-	id, err := strconv.Atoi(fields[1])
-	if err != nil {
-		return 0
-	}
-	return id
 }

@@ -37,6 +37,33 @@ func (p Process) Print(text string) { _, _ = io.WriteString(p.Stdout, text) }
 // Complain writes to standard error.
 func (p Process) Complain(format string, args ...any) { _, _ = fmt.Fprintf(p.Stderr, format, args...) }
 
+// Command is one of a program's commands; args are those after its name.
+type Command func(args []string, p Process) runcontract.ExitCode
+
+// Dispatch carries out the command that args name: one of commands, or init,
+// version or help, which every runner has.
+func (p Process) Dispatch(args []string, usage string, commands map[string]Command) runcontract.ExitCode {
+	if len(args) == 0 {
+		p.Complain("%s", usage)
+		return ExitUsage
+	}
+	if command, ok := commands[args[0]]; ok {
+		return command(args[1:], p)
+	}
+	switch args[0] {
+	case "init":
+		return p.Init(args[1:])
+	case "version", "--version", "-version":
+		p.Print(p.Name + " " + Version() + "\n")
+		return runcontract.ExitOK
+	case "help", "--help", "-help", "-h":
+		p.Print(usage)
+		return runcontract.ExitOK
+	}
+	p.Complain("%s: unknown command %q\n\n%s", p.Name, args[0], usage)
+	return ExitUsage
+}
+
 // ExitUsage is for command lines that cannot be understood.
 const ExitUsage = runcontract.ExitInvalidSpec
 

@@ -14,7 +14,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"github.com/kubeopera/platform/sim/pki"
 )
@@ -119,23 +118,7 @@ func (c *ControlPlane) acceptOwnCertificates(ctx context.Context, dir string) (e
 	}, DisableKeepAlives: true}
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, errors.New("kube-apiserver does not accept certificates of its own authority"))
 	defer cancel()
-	for {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.URL()+"/api", nil)
-		if err != nil {
-			return err
-		}
-		if response, err := transport.RoundTrip(request); err == nil {
-			_ = response.Body.Close()
-			if response.StatusCode == http.StatusOK {
-				return nil
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
+	return awaitOK(ctx, transport, c.URL()+"/api")
 }
 
 // writeCertificate writes name.crt and name.key.

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/kubeopera/platform/sim/process"
 )
 
 const managerBinary = "kube-controller-manager"
@@ -64,7 +66,7 @@ func (c *ControlPlane) startControllerManager(ctx context.Context, certificates 
 	if names == nil {
 		names = controllers()
 	}
-	port, err := freePort(ctx)
+	port, err := process.FreePort(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -140,19 +142,4 @@ func (m *controllerManager) stop() error {
 	}
 	<-m.ended
 	return nil
-}
-
-// freePort finds a port that nobody listens on at the moment.
-func freePort(ctx context.Context) (int, error) {
-	var config net.ListenConfig
-	listener, err := config.Listen(ctx, "tcp", net.JoinHostPort(address, "0"))
-	if err != nil {
-		return 0, fmt.Errorf("find a free port: %w", err)
-	}
-	defer func() { _ = listener.Close() }()
-	tcp, ok := listener.Addr().(*net.TCPAddr)
-	if !ok {
-		return 0, fmt.Errorf("find a free port: unexpected address %v", listener.Addr())
-	}
-	return tcp.Port, nil
 }

@@ -1,21 +1,20 @@
 package controlplane
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/kubeopera/platform/shared/runner/proctree"
 )
 
 // RestartAPIServer kills kube-apiserver, as a crash of its machine does, and
@@ -67,27 +66,17 @@ func awaitEnd(ctx context.Context, pid int) error {
 // findAPIServer is the process of kube-apiserver and its command line: envtest's
 // library does not tell.
 func (c *ControlPlane) findAPIServer() (pid int, args []string, err error) {
-	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	if err != nil {
-		return 0, nil, err
-	}
 	port := c.URL()[strings.LastIndex(c.URL(), ":")+1:]
-	for _, file := range files {
-		line, err := os.ReadFile(file)
-		if err != nil { // it has ended
-			continue
-		}
-		args := strings.Split(string(bytes.TrimRight(line, "\x00")), "\x00")
+	for pid, args := range proctree.Arguments() {
 		if filepath.Base(args[0]) == "kube-apiserver" && slices.Contains(args, "--secure-port="+port) {
-			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
-			return pid, args, err
+			return pid, args, nil
 		}
 	}
 	return 0, nil, errors.New("it does not run")
 }
 
 func (c *ControlPlane) awaitAPIServer(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, errors.New("kube-apiserver does not serve after its restart"))
 	defer cancel()
 	config := c.RESTConfig()
 	client, err := rest.HTTPClientFor(config)
@@ -95,15 +84,19 @@ func (c *ControlPlane) awaitAPIServer(ctx context.Context) error {
 		return err
 	}
 	defer client.CloseIdleConnections()
-	tick := time.NewTicker(100 * time.Millisecond)
+	return awaitOK(ctx, client.Transport, c.URL()+"/readyz")
+}
+
+// awaitOK asks until the answer is 200, or gives the cause of ctx's end.
+func awaitOK(ctx context.Context, transport http.RoundTripper, url string) error {
+	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.URL()+"/readyz", nil)
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 		if err != nil {
 			return err
 		}
-		response, err := client.Do(request)
-		if err == nil {
+		if response, err := transport.RoundTrip(request); err == nil {
 			_ = response.Body.Close()
 			if response.StatusCode == http.StatusOK {
 				return nil
@@ -111,7 +104,7 @@ func (c *ControlPlane) awaitAPIServer(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("kube-apiserver does not serve after its restart: %w", ctx.Err())
+			return context.Cause(ctx)
 		case <-tick.C:
 		}
 	}

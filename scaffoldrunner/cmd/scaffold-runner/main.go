@@ -40,24 +40,5 @@ func main() {
 }
 
 func command(args []string, p runner.Process) runcontract.ExitCode {
-	if len(args) == 0 {
-		p.Complain("%s", usage)
-		return runner.ExitUsage
-	}
-	switch args[0] {
-	case "init":
-		return p.Init(args[1:])
-	case "run":
-		return runCommand(args[1:], p)
-	case gitHelper:
-		return credentialCommand(args[1:], p)
-	case "version", "--version", "-version":
-		p.Print(p.Name + " " + runner.Version() + "\n")
-		return runcontract.ExitOK
-	case "help", "--help", "-help", "-h":
-		p.Print(usage)
-		return runcontract.ExitOK
-	}
-	p.Complain("%s: unknown command %q\n\n%s", p.Name, args[0], usage)
-	return runner.ExitUsage
+	return p.Dispatch(args, usage, map[string]runner.Command{"run": runCommand, gitHelper: credentialCommand})
 }

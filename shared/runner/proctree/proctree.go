@@ -1,4 +1,5 @@
-// Package proctree finds the processes that descend from one, in /proc.
+// Package proctree reads from /proc which processes there are, what they were
+// started as, and which come from which.
 package proctree
 
 import (
@@ -19,7 +20,7 @@ func Below(root int) []int {
 		if err != nil {
 			continue
 		}
-		if parent, ok := parentOf(pid); ok {
+		if parent, ok := Parent(pid); ok {
 			children[parent] = append(children[parent], pid)
 		}
 	}
@@ -32,8 +33,29 @@ func Below(root int) []int {
 	return found
 }
 
-// parentOf reads a process's parent; ok is false if it has ended.
-func parentOf(pid int) (parent int, ok bool) {
+// Arguments gives the command line of every process that has one, by process id.
+func Arguments() map[int][]string {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	found := map[int][]string{}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		line, err := os.ReadFile("/proc/" + e.Name() + "/cmdline")
+		if err != nil || len(line) == 0 { // it has ended, or is the kernel's own
+			continue
+		}
+		found[pid] = strings.Split(strings.TrimRight(string(line), "\x00"), "\x00")
+	}
+	return found
+}
+
+// Parent reads a process's parent; ok is false if it has ended.
+func Parent(pid int) (parent int, ok bool) {
 	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return 0, false

@@ -44,3 +44,10 @@ func TestBelow_finds_grandchildren_after_their_parents(t *testing.T) {
 	}
 	_ = cmd.Wait() // it was killed
 }
+
+func TestArguments_has_this_process_as_it_was_started(t *testing.T) {
+	t.Parallel()
+	if got := proctree.Arguments()[os.Getpid()]; !slices.Equal(got, os.Args) {
+		t.Errorf("this process was started as %q, want %q", got, os.Args)
+	}
+}

@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"github.com/kubeopera/platform/sim/process"
 )
 
 // DefaultStartTimeout is how long a server may take until it answers: an
@@ -45,7 +47,7 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	if cfg.StartTimeout == 0 {
 		cfg.StartTimeout = DefaultStartTimeout
 	}
-	port, err := freePort(ctx)
+	port, err := process.FreePort(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -173,19 +175,4 @@ func (s *Server) signal(sig syscall.Signal) {
 	default:
 		_ = syscall.Kill(-s.cmd.Process.Pid, sig)
 	}
-}
-
-// freePort asks the kernel for a port that nobody listens on. Another process
-// could take it before moto does; then moto ends and Start says so.
-func freePort(ctx context.Context) (int, error) {
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("find a free port: %w", err)
-	}
-	defer func() { _ = l.Close() }()
-	addr, ok := l.Addr().(*net.TCPAddr)
-	if !ok {
-		return 0, fmt.Errorf("find a free port: %s is no TCP address", l.Addr())
-	}
-	return addr.Port, nil
 }
