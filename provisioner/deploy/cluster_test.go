@@ -37,7 +37,7 @@ func TestManifestsInACluster(t *testing.T) {
 	service := controlplanetest.As(t, config, "kubeopera-core", "cluster-provisioner", nil)
 	job := kube.TerraformJob(kube.Spec{
 		ID: ownRun, Environment: "acme-prod", Namespace: namespace, ManagedBy: "cluster-provisioner",
-		Modules:    kube.Modules{RepositoryURL: "https://git.example.com/x.git", RepositoryRef: "v1"},
+		Modules:    &kube.Modules{RepositoryURL: "https://git.example.com/x.git", RepositoryRef: "v1"},
 		RescuedRun: otherRun, // all that a Job can have
 		Timeout:    time.Hour, GracePeriod: time.Minute, StartDeadline: time.Minute,
 	})

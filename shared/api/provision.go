@@ -38,8 +38,8 @@ type ProvisionRequest struct {
 	Name                     string            `json:"name" doc:"Name of the cluster: a DNS label" example:"acme-prod"`
 	TerraformEnvironment     string            `json:"terraform_environment,omitempty" doc:"Name of the Terraform environment and its state bucket; default: name"`
 	Topology                 Topology          `json:"topology" doc:"Kind of cluster" example:"eks"`
-	Region                   string            `json:"region" doc:"AWS region" example:"eu-west-1"`
-	CredentialID             string            `json:"credential_id" doc:"UUID of the AWS credential in auth-service"`
+	Region                   string            `json:"region,omitempty" doc:"AWS region; not for existing_machines, unless one is reached by ssm" example:"eu-west-1"`
+	CredentialID             string            `json:"credential_id,omitempty" doc:"UUID of the AWS credential in auth-service; not for existing_machines, unless one is reached by ssm"`
 	KubernetesVersion        string            `json:"kubernetes_version" doc:"Kubernetes version; major.minor for eks" example:"1.35"`
 	ControlPlaneCount        *int              `json:"control_plane_count,omitempty" doc:"1, 3 or 5; not for eks, which runs its own"`
 	ControlPlaneInstanceType string            `json:"control_plane_instance_type,omitempty" doc:"EC2 instance type of control-plane nodes; not for eks"`
@@ -56,20 +56,39 @@ type ProvisionRequest struct {
 	KubeconfigAuth           KubeconfigAuth    `json:"kubeconfig_auth,omitempty" doc:"How the kubeconfig authenticates (eks); default embedded_credential for access keys"`
 	Tags                     map[string]string `json:"tags,omitempty" doc:"AWS tags for every resource, beside the service's own"`
 	Operation                Operation         `json:"operation,omitempty" doc:"apply (default), or plan: nothing is changed, and changes says what an apply would do"`
-	AllowReplacement         bool              `json:"allow_replacement,omitempty" doc:"Let Terraform replace the VPC, the cluster or its load balancer"`
-	SSHCredentialID          string            `json:"ssh_credential_id,omitempty" doc:"UUID of the SSH credential (existing_machines)"`
-	Machines                 []Machine         `json:"machines,omitempty" doc:"Machines to use (existing_machines)"`
+	AllowReplacement         bool              `json:"allow_replacement,omitempty" doc:"Let Terraform replace the VPC, the cluster or its load balancer; existing_machines: workers of the last apply may be left out, and their nodes are the caller's to remove"`
+	SSHCredentialID          string            `json:"ssh_credential_id,omitempty" doc:"UUID of the credential of kind ssh_key in auth-service (existing_machines)"`
+	Machines                 []Machine         `json:"machines,omitempty" doc:"Machines to make a cluster of (existing_machines)"`
+	ControlPlaneEndpoint     string            `json:"control_plane_endpoint,omitempty" doc:"Host or host:port of the cluster's API, such as a load balancer of yours; required with several control planes; default: the control plane's address (existing_machines)"`
 }
+
+// Role is what a machine is to a cluster.
+type Role string
+
+// The roles.
+const (
+	RoleControlPlane Role = "control-plane"
+	RoleWorker       Role = "worker"
+)
+
+// Transport is how a machine is reached.
+type Transport string
+
+// The transports.
+const (
+	TransportDirect Transport = "direct" // TCP to its SSH port
+	TransportSSM    Transport = "ssm"    // AWS Systems Manager's Session Manager
+)
 
 // Machine is a host that exists already (topology existing_machines).
 type Machine struct {
-	Address    string `json:"address,omitempty" doc:"IP address or DNS name"`
-	Role       string `json:"role" doc:"control_plane or worker"`
-	User       string `json:"user,omitempty" doc:"SSH user"`
-	Port       int    `json:"port,omitempty" doc:"SSH port; default 22"`
-	HostKey    string `json:"host_key,omitempty" doc:"SSH host key in authorized_keys form"`
-	Transport  string `json:"transport,omitempty" doc:"direct (default) or ssm"`
-	InstanceID string `json:"instance_id,omitempty" doc:"EC2 instance id (transport ssm)"`
+	Address    string    `json:"address,omitempty" doc:"IP address or DNS name, at which the other machines find it too; may be left out with ssm"`
+	Role       Role      `json:"role" doc:"control-plane or worker"`
+	User       string    `json:"user,omitempty" doc:"SSH user: root, or one that becomes root by sudo without a password"`
+	Port       int       `json:"port,omitempty" doc:"SSH port; default 22"`
+	HostKey    string    `json:"host_key,omitempty" doc:"Its public SSH host key, type and key in base64"`
+	Transport  Transport `json:"transport,omitempty" doc:"direct (default) or ssm"`
+	InstanceID string    `json:"instance_id,omitempty" doc:"EC2 instance id, or id of a registered machine (ssm)"`
 }
 
 // Provision is a provisioning run. Its inputs never change; RunStatus and

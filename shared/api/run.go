@@ -33,6 +33,7 @@ const (
 	PhasePulling                Phase = "pulling"
 	PhaseCloning                Phase = "cloning"
 	PhasePreparingState         Phase = "preparing_state"
+	PhaseConnecting             Phase = "connecting" // to machines that exist
 	PhaseInit                   Phase = "init"
 	PhaseUnlock                 Phase = "unlock"
 	PhasePlan                   Phase = "plan"

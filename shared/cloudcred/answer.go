@@ -37,6 +37,11 @@ type wire struct {
 		PrivateKey Secret `json:"private_key"`
 		KnownHosts string `json:"known_hosts"`
 	} `json:"git_ssh_key"`
+	SSHKey *struct {
+		PrivateKey  Secret `json:"private_key"`
+		Passphrase  Secret `json:"passphrase"`
+		Certificate string `json:"certificate"`
+	} `json:"ssh_key"`
 }
 
 // InvalidError is a stored credential that cannot be used as it is. It matches
@@ -90,7 +95,8 @@ func answer(id string, status int, body []byte) (wire, error) {
 	case w.Kind == "":
 		return bad("it has no kind")
 	case w.Kind == KindAccessKey && w.AccessKey == nil, w.Kind == KindAssumeRole && w.AssumeRole == nil,
-		w.Kind == KindGitToken && w.GitToken == nil, w.Kind == KindGitSSHKey && w.GitSSHKey == nil:
+		w.Kind == KindGitToken && w.GitToken == nil, w.Kind == KindGitSSHKey && w.GitSSHKey == nil,
+		w.Kind == KindSSHKey && w.SSHKey == nil:
 		return bad("it has no " + string(w.Kind))
 	}
 	return w, nil

@@ -32,6 +32,8 @@ const (
 	ExitUnlockRefused       ExitCode = 82
 	ExitLeftovers           ExitCode = 83
 	ExitVersionUnsupported  ExitCode = 84
+	ExitMachinesUnreachable ExitCode = 85
+	ExitMachinesFailed      ExitCode = 86
 
 	ExitRepositoryAuth         ExitCode = 90
 	ExitRepositoryHostKey      ExitCode = 91
@@ -74,6 +76,8 @@ const (
 	CodeUnlockRefused          ErrorCode = "unlock_refused"
 	CodeLeftovers              ErrorCode = "leftovers"
 	CodeVersionUnsupported     ErrorCode = "kubernetes_version_unsupported"
+	CodeMachinesUnreachable    ErrorCode = "machines_unreachable" // or they refuse the key, or have another host key; nothing was changed
+	CodeMachinesFailed         ErrorCode = "machines_failed"      // some of them; the others are as they should be
 
 	// Of scaffolding runs.
 	CodeRepositoryAuth         ErrorCode = "repository_auth_failed"     // the server refuses the credential
@@ -116,6 +120,8 @@ var codes = map[ExitCode]ErrorCode{
 	ExitUnlockRefused:       CodeUnlockRefused,
 	ExitLeftovers:           CodeLeftovers,
 	ExitVersionUnsupported:  CodeVersionUnsupported,
+	ExitMachinesUnreachable: CodeMachinesUnreachable,
+	ExitMachinesFailed:      CodeMachinesFailed,
 
 	ExitRepositoryAuth:         CodeRepositoryAuth,
 	ExitRepositoryHostKey:      CodeRepositoryHostKey,

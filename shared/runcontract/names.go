@@ -80,6 +80,11 @@ const (
 	CredentialKeysFile = "credentials"
 	// CredentialProfile is the AWS profile that a run uses.
 	CredentialProfile = "kubeopera"
+	// CredentialMachineKeyFile is a private SSH key for machines, in PEM form; the other
+	// two are there if it has a passphrase, or a certificate.
+	CredentialMachineKeyFile         = "machine-key"
+	CredentialMachinePassphraseFile  = "machine-passphrase"
+	CredentialMachineCertificateFile = "machine-certificate"
 )
 
 // Environment variables that a Job sets for its containers by the downward API.

@@ -25,13 +25,20 @@ type Spec struct {
 	Region         string             `json:"region"`
 	KubeconfigAuth api.KubeconfigAuth `json:"kubeconfig_auth,omitempty"`
 	// KubernetesVersion is what the rendered environment asks EKS for, major.minor;
-	// the runner asks EKS before the plan whether it has that. Empty: it does not ask.
+	// the runner asks EKS before the plan whether it has that. Empty: it does not
+	// ask. Of existing_machines it is the version to install, major.minor.patch.
 	KubernetesVersion string `json:"kubernetes_version,omitempty"`
 	// KubeconfigExec is the exec plugin's command in an EKS kubeconfig: "aws" or "eks-token-helper".
 	KubeconfigExec   string `json:"kubeconfig_exec,omitempty"`
 	AllowReplacement bool   `json:"allow_replacement,omitempty"`
 
-	State State `json:"state"`
+	// Machines are what a cluster is made of (existing_machines), PodCIDR its pods'
+	// range, and ControlPlaneEndpoint, host:port, where its API is found.
+	Machines             []Machine `json:"machines,omitempty"`
+	PodCIDR              string    `json:"pod_cidr,omitempty"`
+	ControlPlaneEndpoint string    `json:"control_plane_endpoint,omitempty"`
+
+	State State `json:"state,omitzero"`
 	// LockID is the lock that the operation unlock removes.
 	LockID string `json:"lock_id,omitempty"`
 	// EndedRuns are earlier runs of the environment whose pods are known to have
@@ -63,7 +70,13 @@ type Spec struct {
 	TraceParent string `json:"traceparent,omitempty"`
 }
 
-// State says where the Terraform state is.
+// Machine is a machine that exists, under its name as a node.
+type Machine struct {
+	Name string `json:"name"`
+	api.Machine
+}
+
+// State says where the Terraform state is; existing_machines has none.
 type State struct {
 	Bucket string `json:"bucket"`
 	Key    string `json:"key"`

@@ -72,4 +72,6 @@ var sentences = map[runcontract.ErrorCode]string{
 	runcontract.CodeCertificate:            "the certificate of the target's sealed-secrets controller could not be fetched; give it as target.certificate",
 	runcontract.CodeSeal:                   "a secret could not be sealed; the log says which",
 	runcontract.CodeControlPlaneIncomplete: "not every control-plane node joined the cluster in time; start the run again to resume",
+	runcontract.CodeMachinesUnreachable:    "machines cannot be reached as the request says; nothing was changed. The log says why",
+	runcontract.CodeMachinesFailed:         "not every machine could be set up; start the run again to resume. nodes says which and why",
 }

@@ -49,6 +49,13 @@ type document struct {
 	AssumeRole *assumeRole `json:"assume_role,omitempty"`
 	GitToken   *gitToken   `json:"git_token,omitempty"`
 	GitSSHKey  *gitSSHKey  `json:"git_ssh_key,omitempty"`
+	SSHKey     *sshKey     `json:"ssh_key,omitempty"`
+}
+
+type sshKey struct {
+	PrivateKey  string `json:"private_key"`
+	Passphrase  string `json:"passphrase,omitempty"`
+	Certificate string `json:"certificate,omitempty"`
 }
 
 type gitToken struct {
@@ -110,6 +117,13 @@ func (s *Server) PutGit(c cloudcred.GitCredential) {
 		d.GitSSHKey = &gitSSHKey{PrivateKey: c.PrivateKey.Reveal(), KnownHosts: c.KnownHosts}
 	}
 	s.put(d)
+}
+
+// PutSSH stores a key for machines.
+func (s *Server) PutSSH(c cloudcred.SSHCredential) {
+	s.put(document{ID: c.ID, Name: c.Name, Kind: string(cloudcred.KindSSHKey), SSHKey: &sshKey{
+		PrivateKey: c.PrivateKey.Reveal(), Passphrase: c.Passphrase.Reveal(), Certificate: c.Certificate,
+	}})
 }
 
 func (s *Server) put(d document) {

@@ -77,6 +77,7 @@ func TestContract(t *testing.T) {
 				s.PutAccessKey(c.ID, c.Name, *c.AccessKey)
 			},
 			PutGit: func(_ testing.TB, c cloudcred.GitCredential) { s.PutGit(c) },
+			PutSSH: func(_ testing.TB, c cloudcred.SSHCredential) { s.PutSSH(c) },
 		}
 	})
 }
@@ -117,7 +118,8 @@ func TestExamplesOfTheContract(t *testing.T) {
 		RoleARN: "arn:aws:iam::123456789012:role/kubeopera", ExternalID: "kubeopera-acme", Duration: time.Hour, Base: cloudcred.Credential{ID: id},
 	})
 	s.PutGit(cloudcred.GitCredential{ID: "3c1e6a77-0d1b-4a53-9d3e-0f5f3f6b2a10", Name: "acme gitops", Kind: cloudcred.KindGitToken, Username: "robot", Token: "glpat-EXAMPLE"})
-	if len(examples) != 4 || doc.OpenAPI != "3.1.0" {
+	s.PutSSH(cloudcred.SSHCredential{ID: "9b2d7c14-6f0e-4f6b-8f5d-2f4a8c3d1e33", Name: "acme metal", PrivateKey: "-----BEGIN OPENSSH PRIVATE KEY-----\nEXAMPLE\n-----END OPENSSH PRIVATE KEY-----\n"})
+	if len(examples) != 5 || doc.OpenAPI != "3.1.0" {
 		t.Fatalf("the document has OpenAPI version %q and %d examples", doc.OpenAPI, len(examples))
 	}
 	for name, e := range examples {

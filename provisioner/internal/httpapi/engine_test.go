@@ -322,6 +322,42 @@ func TestARetryMovesNothing(t *testing.T) {
 	})
 }
 
+// TestMachinesOfAnEnvironment may be added to, and left out only on purpose; there
+// is no state to unlock.
+func TestMachinesOfAnEnvironment(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, runstest.NewStore(), sweep)
+		machine := func(last, role string) string {
+			return `{"address":"192.0.2.` + last + `","role":"` + role + `","user":"ubuntu","host_key":"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBqi3w9OQDkG1aG4dQG3ohUoyWlJsKvfMTeWyrK9y1bS"}`
+		}
+		request := func(rest string, machines ...string) string {
+			return `{"name":"metal","topology":"existing_machines","kubernetes_version":"1.36.3","ssh_credential_id":"3f8b7a52-2f3c-4b63-9a0e-0c1d2e3f4a5b","machines":[` +
+				strings.Join(machines, ",") + `]` + rest + `}`
+		}
+		controlPlane, worker := machine("10", "control-plane"), machine("11", "worker")
+		w.build(t, request("", controlPlane, worker))
+		refused := func(body string) {
+			t.Helper()
+			runapitest.Refused(t, w.Do(http.MethodPost, "/api/v1/provisions", body, nil), http.StatusConflict, codeEnvironmentImmutable)
+		}
+		refused(request("", controlPlane))
+		refused(request("", machine("11", "control-plane"), machine("10", "worker")))
+		refused(request(`,"control_plane_endpoint":"api.example.com"`, controlPlane, worker))
+		refused(request(`,"allow_replacement":true,"control_plane_endpoint":"192.0.2.10"`, machine("12", "control-plane"), worker))
+		built := w.build(t, request("", controlPlane, worker, machine("12", "worker")))
+		if spec := w.spec(t, built.ID); len(spec.Machines) != 3 || spec.State.Bucket != "" {
+			t.Errorf("spec %+v", spec)
+		}
+		last := w.build(t, request(`,"allow_replacement":true`, controlPlane))
+		runapitest.Refused(t, w.Do(http.MethodPost, "/api/v1/provisions/"+last.ID+"/unlock", `{"lock_id":"6f1d5c1e-7c1b-4a53-9d3e-0f5f3f6b2a10"}`, nil), http.StatusConflict, codeNoState)
+		destroy := runapitest.Decode[api.Provision](t, w.Do(http.MethodDelete, "/api/v1/provisions/"+built.ID, "", nil))
+		if spec := w.spec(t, destroy.ID); len(spec.Machines) != 1 || spec.Operation != api.OperationDestroy {
+			t.Errorf("spec of the destroy %+v", spec)
+		}
+	})
+}
+
 // TestWhatEarlierRunsMean: only a run that was seen to end left a lock that
 // nobody holds, and only one that could not save its state left one.
 func TestWhatEarlierRunsMean(t *testing.T) {

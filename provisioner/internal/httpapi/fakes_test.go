@@ -164,6 +164,16 @@ func (f *fakeCredentials) Resolve(_ context.Context, id string) (cloudcred.Crede
 	return key, nil
 }
 
+func (f *fakeCredentials) ResolveSSH(_ context.Context, id string) (cloudcred.SSHCredential, error) {
+	switch {
+	case f.fail != nil:
+		return cloudcred.SSHCredential{}, f.fail
+	case id == unknownCredential:
+		return cloudcred.SSHCredential{}, fmt.Errorf("credential: %w", cloudcred.ErrNotFound)
+	}
+	return cloudcred.SSHCredential{ID: id, PrivateKey: "key"}, nil
+}
+
 type fixture struct {
 	runapitest.API
 	runs        *fakeRuns
@@ -183,7 +193,7 @@ func serve(tb testing.TB, engine runservice.Runs, now func() time.Time, reserved
 	tb.Helper()
 	f := fixture{credentials: &fakeCredentials{}}
 	service, err := provision.New(provision.Config{
-		Runs: engine, Credentials: f.credentials,
+		Runs: engine, Credentials: f.credentials, SSHCredentials: f.credentials,
 		Limits:     provision.Limits{MaxWorkers: 100, ReservedEnvironments: reserved, APIAllowedCIDRs: []string{"203.0.113.0/24"}},
 		RunTimeout: 90 * time.Minute, Now: now,
 	})

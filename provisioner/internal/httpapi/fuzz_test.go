@@ -7,6 +7,7 @@ import (
 
 	"github.com/kubeopera/platform/provisioner/internal/launch"
 	"github.com/kubeopera/platform/provisioner/internal/provision"
+	"github.com/kubeopera/platform/shared/api"
 	"github.com/kubeopera/platform/shared/runcontract"
 )
 
@@ -35,7 +36,7 @@ func FuzzStart(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if in.WorkerMin < 1 || in.WorkerMin > in.WorkerCount || in.WorkerCount > in.WorkerMax || in.WorkerMax > 100 || len(in.Environment) > 37 || len(in.Tags) > 40 {
+		if in.Topology != api.TopologyExistingMachines && in.WorkerMin < 1 || in.WorkerMin > in.WorkerCount || in.WorkerCount > in.WorkerMax || in.WorkerMax > 100 || len(in.Environment) > 37 || len(in.Tags) > 40 {
 			t.Errorf("beyond the limits: %+v", in)
 		}
 		launch, err := render(run)

@@ -21,11 +21,13 @@ const (
 	codeNothingToDestroy     = "nothing_to_destroy"
 	codeEnvironmentOccupied  = "environment_occupied"
 	codeKubeconfigGone       = "kubeconfig_gone"
+	codeNoState              = "no_terraform_state"
 )
 
 // sentinels maps the errors that carry no data. The first that matches counts.
 var sentinels = []runapi.Sentinel{
 	{Err: provision.ErrNothingToDestroy, Status: http.StatusConflict, Code: codeNothingToDestroy, Detail: "no run has built anything in the environment, or all of it was destroyed since"},
+	{Err: provision.ErrNoState, Status: http.StatusConflict, Code: codeNoState, Detail: "the environment is made of existing machines: it has no Terraform state, and so no lock"},
 	{Err: provision.ErrKubeconfigMissing, Status: http.StatusNotFound, Code: codeKubeconfigMissing, Detail: "the run succeeded, but its kubeconfig is no longer in the cluster; start a run with the same inputs to publish it again"},
 	{Err: provision.ErrNoInternalEndpoint, Status: http.StatusNotFound, Code: codeNoInternalEndpoint, Detail: "the cluster has one endpoint for all; leave out endpoint"},
 }

@@ -44,7 +44,8 @@ type Spec struct {
 	Environment string // the run's Terraform environment
 	Namespace   string
 	ManagedBy   string // the service's name
-	Modules     Modules
+	// Modules are what Terraform works with; nil: the run has no Terraform.
+	Modules *Modules
 	// RescuedRun is the earlier run whose outputs hold a state that could be saved
 	// nowhere else; empty: none.
 	RescuedRun string
@@ -68,7 +69,7 @@ func TerraformJob(s Spec) *batchv1.Job {
 		Timeout:        s.Timeout,
 		GracePeriod:    s.GracePeriod,
 		StartDeadline:  s.StartDeadline,
-		InitContainers: []corev1.Container{cloner(s, v)},
+		InitContainers: cloners(s, v),
 		Runner:         terraform(v),
 		Volumes:        runjob.Volumes(v.all()...),
 	})
@@ -92,6 +93,9 @@ func volumesOf(s Spec) volumes {
 		credential:  runjob.Credential(runcontract.KindProvision, s.ID),
 		token:       runjob.Token(),
 	}
+	if s.Modules == nil {
+		return v
+	}
 	if s.Modules.CAConfigMap != "" {
 		v.modules = append(v.modules, runjob.ConfigMap("modules-ca", s.Modules.CAConfigMap, runcontract.ModulesCADir, runcontract.ModulesCAFile))
 	}
@@ -112,10 +116,13 @@ func (v volumes) all() []runjob.Volume {
 	return append(append(all, v.modules...), v.rescue...)
 }
 
-// cloner clones the modules repository. Its credential is mounted nowhere else,
-// and the run's is not mounted here.
-func cloner(s Spec, v volumes) corev1.Container {
-	return corev1.Container{
+// cloners has the one that clones the modules repository, if the run needs it. Its
+// credential is mounted nowhere else, and the run's is not mounted here.
+func cloners(s Spec, v volumes) []corev1.Container {
+	if s.Modules == nil {
+		return nil
+	}
+	return []corev1.Container{{
 		Name:    cloneContainer,
 		Image:   image(),
 		Command: runjob.Command(runnerBinary),
@@ -130,7 +137,7 @@ func cloner(s Spec, v volumes) corev1.Container {
 		TerminationMessagePath:   runcontract.TerminationMessagePath,
 		TerminationMessagePolicy: corev1.TerminationMessageReadFile,
 		SecurityContext:          runjob.Restricted(),
-	}
+	}}
 }
 
 // terraform is the runner proper.

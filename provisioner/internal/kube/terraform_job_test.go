@@ -25,7 +25,7 @@ func spec(change func(*Spec)) Spec {
 		Environment:   "acme-prod",
 		Namespace:     "kubeopera-provisioning",
 		ManagedBy:     "cluster-provisioner",
-		Modules:       Modules{RepositoryURL: "https://git.example.com/platform/gitops-iac.git", RepositoryRef: "v1.2.3"},
+		Modules:       &Modules{RepositoryURL: "https://git.example.com/platform/gitops-iac.git", RepositoryRef: "v1.2.3"},
 		Timeout:       90 * time.Minute,
 		GracePeriod:   20 * time.Minute,
 		StartDeadline: 10 * time.Minute,
@@ -43,6 +43,7 @@ func variants() map[string]Spec {
 		"ca":          spec(func(s *Spec) { s.Modules.CAConfigMap = "modules-ca" }),
 		"auth":        spec(func(s *Spec) { s.Modules.AuthSecret = "modules-auth" }),
 		"ca_and_auth": spec(func(s *Spec) { s.Modules.CAConfigMap, s.Modules.AuthSecret = "modules-ca", "modules-auth" }),
+		"no_modules":  spec(func(s *Spec) { s.Modules = nil }),
 	}
 }
 

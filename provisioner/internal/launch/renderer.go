@@ -7,9 +7,14 @@
 package launch
 
 import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
+	"regexp"
+	"strings"
 	"time"
 
 	"github.com/kubeopera/platform/provisioner/internal/kube"
@@ -55,11 +60,17 @@ func Renderer(cfg Config) runs.Renderer {
 		if err != nil {
 			return runs.Launch{}, err
 		}
-		files, err := cfg.Environment(environment(in))
-		if err != nil {
-			return runs.Launch{}, fmt.Errorf("render the Terraform environment: %w", err)
+		files := map[string]string{}
+		modules := &cfg.Modules
+		if in.Topology == api.TopologyExistingMachines {
+			modules = nil
+		} else {
+			rendered, err := cfg.Environment(environment(in))
+			if err != nil {
+				return runs.Launch{}, fmt.Errorf("render the Terraform environment: %w", err)
+			}
+			maps.Copy(files, rendered)
 		}
-		files = maps.Clone(files)
 		spec, err := json.MarshalIndent(spec(cfg, run, in), "", "  ")
 		if err != nil {
 			return runs.Launch{}, fmt.Errorf("write the run spec: %w", err)
@@ -70,7 +81,7 @@ func Renderer(cfg Config) runs.Renderer {
 			Environment:   run.Environment,
 			Namespace:     cfg.Namespace,
 			ManagedBy:     cfg.ManagedBy,
-			Modules:       cfg.Modules,
+			Modules:       modules,
 			RescuedRun:    in.RescuedRun,
 			Timeout:       cfg.Timeout,
 			GracePeriod:   cfg.GracePeriod,
@@ -111,28 +122,18 @@ func spec(cfg Config, run runs.Run, in provision.Inputs) runcontract.Spec {
 	}
 	tags[terraformenv.TagEnvironment] = in.Environment
 	tags[terraformenv.TagManagedBy] = cfg.ManagedBy
-	version := "" // of a kubeadm cluster's nodes, EKS knows nothing
-	if in.Topology == api.TopologyEKS {
-		version = in.KubernetesVersion
-	}
-	return runcontract.Spec{
-		Version:           runcontract.SpecVersion,
-		ID:                string(run.ID),
-		Kind:              runcontract.KindProvision,
-		Operation:         run.Operation,
-		Name:              run.Name,
-		Environment:       run.Environment,
-		Topology:          in.Topology,
-		Region:            in.Region,
-		KubeconfigAuth:    in.KubeconfigAuth,
-		KubeconfigExec:    cfg.KubeconfigExec,
-		KubernetesVersion: version,
-		AllowReplacement:  in.AllowReplacement,
-		State: runcontract.State{
-			Bucket:        in.StateBucket(),
-			Key:           provision.StateKey,
-			BackendConfig: cfg.BackendConfig,
-		},
+	s := runcontract.Spec{
+		Version:                    runcontract.SpecVersion,
+		ID:                         string(run.ID),
+		Kind:                       runcontract.KindProvision,
+		Operation:                  run.Operation,
+		Name:                       run.Name,
+		Environment:                run.Environment,
+		Topology:                   in.Topology,
+		Region:                     in.Region,
+		KubeconfigAuth:             in.KubeconfigAuth,
+		KubeconfigExec:             cfg.KubeconfigExec,
+		AllowReplacement:           in.AllowReplacement,
 		LockID:                     in.LockID,
 		EndedRuns:                  in.EndedRuns,
 		RescuedRun:                 in.RescuedRun,
@@ -143,4 +144,34 @@ func spec(cfg Config, run runs.Run, in provision.Inputs) runcontract.Spec {
 		GraceSeconds:               int(cfg.GracePeriod.Seconds()),
 		Env:                        cfg.Env,
 	}
+	if in.Topology == api.TopologyExistingMachines {
+		s.KubernetesVersion, s.PodCIDR, s.ControlPlaneEndpoint = in.KubernetesVersion, in.PodCIDR, in.ControlPlaneEndpoint
+		for _, m := range in.Machines {
+			s.Machines = append(s.Machines, runcontract.Machine{Name: nodeName(m), Machine: m})
+		}
+		return s
+	}
+	if in.Topology == api.TopologyEKS { // of a kubeadm cluster's nodes, EKS knows nothing
+		s.KubernetesVersion = in.KubernetesVersion
+	}
+	s.State = runcontract.State{Bucket: in.StateBucket(), Key: provision.StateKey, BackendConfig: cfg.BackendConfig}
+	return s
+}
+
+// notInName is what a node's name may not have in its middle.
+var notInName = regexp.MustCompile(`[^a-z0-9-]+`)
+
+// nodeName names a machine as a node: the same whatever other machines there are.
+// A long name is shortened with a hash.
+func nodeName(m api.Machine) string {
+	identity := cmp.Or(m.InstanceID, m.Address)
+	if m.Port != 0 && m.Port != 22 && m.InstanceID == "" {
+		identity = fmt.Sprintf("%s-%d", identity, m.Port)
+	}
+	name := string(m.Role) + "-" + strings.Trim(notInName.ReplaceAllString(strings.ToLower(identity), "-"), "-")
+	if len(name) <= 63 {
+		return name
+	}
+	sum := sha256.Sum256([]byte(identity))
+	return strings.TrimRight(name[:54], "-") + "-" + hex.EncodeToString(sum[:4])
 }

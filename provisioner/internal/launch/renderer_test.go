@@ -102,6 +102,38 @@ func TestTheEnvironmentIsNotTheRuns(t *testing.T) {
 	}
 }
 
+// TestMachinesThatExistNeedNoTerraform: no environment is rendered, no module cloned.
+func TestMachinesThatExistNeedNoTerraform(t *testing.T) {
+	t.Parallel()
+	launch := render(t, run(t, func(r *api.ProvisionRequest) {
+		const key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBqi3w9OQDkG1aG4dQG3ohUoyWlJsKvfMTeWyrK9y1bS"
+		*r = api.ProvisionRequest{
+			Name: "acme-metal", Topology: api.TopologyExistingMachines, KubernetesVersion: "1.36.3",
+			SSHCredentialID: "3f8b7a52-2f3c-4b63-9a0e-0c1d2e3f4a5b",
+			Machines: []api.Machine{
+				{Address: "192.0.2.10", Role: api.RoleControlPlane, User: "ubuntu", HostKey: key},
+				{Address: "192.0.2.10", Port: 2222, Role: api.RoleWorker, User: "ubuntu", HostKey: key},
+				{Address: strings.Repeat("rack.", 15) + "example.com", Role: api.RoleWorker, User: "ubuntu", HostKey: key},
+			},
+		}
+	}))
+	golden.Equal(t, "run_machines.json", []byte(launch.Files[runcontract.SpecFile]))
+	if len(launch.Files) != 1 || len(launch.Job.Spec.Template.Spec.InitContainers) != 0 {
+		t.Errorf("files %v and %d init containers", slices.Collect(maps.Keys(launch.Files)), len(launch.Job.Spec.Template.Spec.InitContainers))
+	}
+	spec, err := runcontract.ReadSpec([]byte(launch.Files[runcontract.SpecFile]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, m := range spec.Machines {
+		if seen[m.Name] || len(m.Name) > 63 || strings.HasSuffix(m.Name, "-") {
+			t.Errorf("%s is no name for one machine", m.Name)
+		}
+		seen[m.Name] = true
+	}
+}
+
 // TestTheDoorIsAsNarrowAsTheRenderer: what passes the one passes the other.
 func TestTheDoorIsAsNarrowAsTheRenderer(t *testing.T) {
 	t.Parallel()

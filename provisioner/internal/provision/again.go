@@ -84,6 +84,9 @@ func (s *Service) Unlock(ctx context.Context, id, lockID string, caller runservi
 	if err != nil {
 		return Started{}, fmt.Errorf("run %s: %w", id, err)
 	}
+	if in.Topology == api.TopologyExistingMachines {
+		return Started{}, fmt.Errorf("unlock %s: %w", in.Environment, ErrNoState)
+	}
 	in.LockID = strings.ToLower(lockID)
 	return s.unlock(ctx, caller, in, "")
 }
@@ -106,12 +109,12 @@ func (s *Service) again(ctx context.Context, caller runservice.Caller, in Inputs
 	if in.Operation != api.OperationUnlock {
 		in.LockID = ""
 	}
-	credential, err := s.credentials.Resolve(ctx, in.CredentialID)
+	c, err := s.resolve(ctx, in)
 	if err != nil {
 		return Started{}, err
 	}
-	if in.Operation == api.OperationApply && in.KubeconfigAuth == api.KubeconfigAuthEmbedded && credential.Kind != cloudcred.KindAccessKey {
+	if in.Operation == api.OperationApply && in.KubeconfigAuth == api.KubeconfigAuthEmbedded && c.kind != cloudcred.KindAccessKey {
 		return Started{}, &runservice.CredentialError{ID: in.CredentialID, Reason: fmt.Sprintf("a credential of kind %s, as it was: the kubeconfig is to hold it", cloudcred.KindAccessKey)}
 	}
-	return s.begin(ctx, caller, in, credential, retryOf)
+	return s.begin(ctx, caller, in, c, retryOf)
 }

@@ -1,9 +1,12 @@
 package provision
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/kubeopera/platform/shared/api"
 	"github.com/kubeopera/platform/shared/runcontract"
@@ -29,6 +32,8 @@ func (s *Service) checkChange(ctx context.Context, in Inputs) error {
 		{"control_plane_count", endpoint(before), endpoint(in)},
 		// Nodes do not upgrade themselves, and new workers must not be newer.
 		{"kubernetes_version", fixedVersion(before), fixedVersion(in)},
+		{"control_plane_endpoint", before.ControlPlaneEndpoint, in.ControlPlaneEndpoint},
+		{"machines", settled(before, before.Machines, in.AllowReplacement), settled(before, in.Machines, in.AllowReplacement)},
 	} {
 		if f.before != f.now {
 			return &ImmutableError{Environment: in.Environment, Field: f.field, Settled: f.before, Run: built.run}
@@ -78,7 +83,7 @@ func mayHaveBuilt(run runs.Run) bool {
 	}
 	switch run.Phase {
 	case api.PhaseWaitingForSlot, api.PhaseStarting, api.PhasePulling, api.PhaseCloning,
-		api.PhasePreparingState, api.PhaseInit, api.PhaseUnlock, api.PhasePlan, api.PhaseCleanUp:
+		api.PhasePreparingState, api.PhaseConnecting, api.PhaseInit, api.PhaseUnlock, api.PhasePlan, api.PhaseCleanUp:
 		return false
 	default:
 	}
@@ -88,6 +93,9 @@ func mayHaveBuilt(run runs.Run) bool {
 // endpoint says where a cluster's nodes find its API: one control plane's address
 // and a load balancer's name are both for ever.
 func endpoint(in Inputs) string {
+	if in.Topology == api.TopologyExistingMachines {
+		return "" // control_plane_endpoint says it
+	}
 	if in.ControlPlaneCount > 1 {
 		return "3 or 5"
 	}
@@ -96,8 +104,26 @@ func endpoint(in Inputs) string {
 
 // fixedVersion is the version of a cluster that cannot be upgraded by a run.
 func fixedVersion(in Inputs) string {
-	if in.Topology == api.TopologyVanillaKubeadm {
-		return in.KubernetesVersion
+	if in.Topology == api.TopologyEKS {
+		return ""
 	}
-	return ""
+	return in.KubernetesVersion
+}
+
+// settled are those of a cluster's machines that are still named, in the same role.
+// All must be: one that is left out would stay a node that nobody manages. Workers
+// may be left out on purpose, since machines break.
+func settled(before Inputs, now []api.Machine, workersMayGo bool) string {
+	var still []string
+	for _, m := range before.Machines {
+		if workersMayGo && m.Role == api.RoleWorker {
+			continue
+		}
+		if slices.ContainsFunc(now, func(n api.Machine) bool {
+			return n.Role == m.Role && n.Address == m.Address && n.Port == m.Port && n.InstanceID == m.InstanceID
+		}) {
+			still = append(still, cmp.Or(m.Address, m.InstanceID))
+		}
+	}
+	return strings.Join(still, ", ")
 }

@@ -1,9 +1,68 @@
 package provision
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
 	"github.com/kubeopera/platform/shared/api"
 	"github.com/kubeopera/platform/shared/cloudcred"
+	"github.com/kubeopera/platform/shared/runservice"
 )
+
+// SSHCredentials resolves the SSH credentials that auth-service keeps.
+type SSHCredentials interface {
+	ResolveSSH(ctx context.Context, id string) (cloudcred.SSHCredential, error)
+}
+
+// credentials are what a run works with.
+type credentials struct {
+	kind  cloudcred.Kind    // of the one for AWS; empty: there is none
+	files map[string][]byte // of the run's credential Secret
+}
+
+// resolve asks auth-service for what the inputs name.
+func (s *Service) resolve(ctx context.Context, in Inputs) (credentials, error) {
+	c := credentials{files: map[string][]byte{}}
+	if in.CredentialID != "" {
+		credential, err := s.credentials.Resolve(ctx, in.CredentialID)
+		if err != nil {
+			return credentials{}, err
+		}
+		c.kind = credential.Kind
+		maps.Copy(c.files, credential.Files(in.Region, in.Environment))
+	}
+	if in.SSHCredentialID != "" {
+		credential, err := s.resolveSSH(ctx, in.SSHCredentialID)
+		if err != nil {
+			return credentials{}, err
+		}
+		maps.Copy(c.files, credential.Files())
+	}
+	return c, nil
+}
+
+// resolveSSH gives a *runservice.CredentialError for a credential that cannot be
+// used; that auth-service does not answer is another error.
+func (s *Service) resolveSSH(ctx context.Context, id string) (cloudcred.SSHCredential, error) {
+	credential, err := s.ssh.ResolveSSH(ctx, id)
+	refuse := func(format string, args ...any) (cloudcred.SSHCredential, error) {
+		return cloudcred.SSHCredential{}, &runservice.CredentialError{ID: id, Reason: fmt.Sprintf(format, args...)}
+	}
+	stored, isInvalid := errors.AsType[*cloudcred.InvalidError](err)
+	switch {
+	case errors.Is(err, cloudcred.ErrNotFound):
+		return refuse("a credential that auth-service knows: it knows none of that id")
+	case errors.Is(err, cloudcred.ErrUnsupported):
+		return refuse("a credential of kind %s", cloudcred.KindSSHKey)
+	case isInvalid:
+		return refuse("a credential that machines could take: of the stored one, %s; store it anew in auth-service", stored.Reason)
+	case err != nil:
+		return cloudcred.SSHCredential{}, fmt.Errorf("resolve the SSH credential: %w", err)
+	}
+	return credential, nil
+}
 
 func defaultAuth(kind cloudcred.Kind) api.KubeconfigAuth {
 	if kind == cloudcred.KindAccessKey {

@@ -22,6 +22,8 @@ var (
 	ErrKubeconfigGone = errors.New("the run's cluster was destroyed")
 	// ErrNothingToDestroy is an environment that has not been built, or not again.
 	ErrNothingToDestroy = errors.New("there is nothing to destroy")
+	// ErrNoState is an environment that is not built by Terraform.
+	ErrNoState = errors.New("there is no Terraform state, and so no lock")
 	// ErrOccupied is an environment that something is at work in; see OccupiedError.
 	ErrOccupied = errors.New("the environment is occupied")
 	// ErrNoInternalEndpoint is a cluster with one endpoint, for all.

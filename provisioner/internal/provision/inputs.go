@@ -27,7 +27,7 @@ type Inputs struct {
 	KubernetesVersion        string             `json:"kubernetes_version"`
 	ControlPlaneCount        int                `json:"control_plane_count,omitempty"`         // vanilla_kubeadm
 	ControlPlaneInstanceType string             `json:"control_plane_instance_type,omitempty"` // vanilla_kubeadm
-	PodCIDR                  string             `json:"pod_cidr,omitempty"`                    // vanilla_kubeadm
+	PodCIDR                  string             `json:"pod_cidr,omitempty"`                    // not eks
 	WorkerCount              int                `json:"worker_count"`
 	WorkerMin                int                `json:"worker_min"`
 	WorkerMax                int                `json:"worker_max"`
@@ -40,9 +40,12 @@ type Inputs struct {
 	KubeconfigAuth           api.KubeconfigAuth `json:"kubeconfig_auth"`
 	Tags                     map[string]string  `json:"tags,omitempty"`
 	AllowReplacement         bool               `json:"allow_replacement,omitempty"`
-	LockID                   string             `json:"lock_id,omitempty"`     // operation unlock
-	EndedRuns                []string           `json:"ended_runs,omitempty"`  // of the environment, since its newest success
-	RescuedRun               string             `json:"rescued_run,omitempty"` // the newest of them that could not save its state
+	SSHCredentialID          string             `json:"ssh_credential_id,omitempty"`      // existing_machines
+	Machines                 []api.Machine      `json:"machines,omitempty"`               // existing_machines
+	ControlPlaneEndpoint     string             `json:"control_plane_endpoint,omitempty"` // existing_machines: host:port
+	LockID                   string             `json:"lock_id,omitempty"`                // operation unlock
+	EndedRuns                []string           `json:"ended_runs,omitempty"`             // of the environment, since its newest success
+	RescuedRun               string             `json:"rescued_run,omitempty"`            // the newest of them that could not save its state
 }
 
 // ReadInputs reads what a run stored.

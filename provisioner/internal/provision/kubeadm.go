@@ -22,6 +22,7 @@ const serviceCIDR = "10.96.0.0/12"
 
 // kubeadm checks what a cluster of our own nodes has, and refuses what it has not.
 func (c *checker) kubeadm(req api.ProvisionRequest, in *Inputs) {
+	in.CredentialID = c.credentialID(req.CredentialID)
 	in.Region = c.region(req.Region)
 	in.ControlPlaneCount = c.controlPlanes(req.ControlPlaneCount)
 	in.ControlPlaneInstanceType = c.controlPlaneInstanceType(req.ControlPlaneInstanceType)
@@ -146,21 +147,19 @@ func (c *checker) podCIDR(cidr string) string {
 	return prefix.String()
 }
 
-// apart refuses networks that overlap: a packet could not tell where to go.
+// apart refuses networks that overlap: a packet could not tell where to go. One
+// that is none has its own problem, or is not this platform's.
 func (c *checker) apart(vpc, pods string) {
 	service := netip.MustParsePrefix(serviceCIDR)
 	v, vpcErr := netip.ParsePrefix(vpc)
 	p, podErr := netip.ParsePrefix(pods)
-	if vpcErr != nil || podErr != nil {
-		return // each has its own problem
-	}
-	if v.Overlaps(service) {
+	if vpcErr == nil && v.Overlaps(service) {
 		c.addf("vpc_cidr", "must not overlap the range of Services, %s", serviceCIDR)
 	}
-	if p.Overlaps(service) {
+	if podErr == nil && p.Overlaps(service) {
 		c.addf("pod_cidr", "must not overlap the range of Services, %s", serviceCIDR)
 	}
-	if v.Overlaps(p) {
+	if vpcErr == nil && podErr == nil && v.Overlaps(p) {
 		c.addf("vpc_cidr", "must not overlap the range of pods, %s: choose another, or move the pods with pod_cidr", p)
 	}
 }

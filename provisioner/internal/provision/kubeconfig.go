@@ -22,14 +22,15 @@ const (
 
 // Kubeconfig gives the kubeconfig that a run published, for one of its cluster's
 // endpoints. Only an apply has one that succeeded, or that failed when the cluster
-// was there but not all of its control plane; and only until it was destroyed.
+// was there but not all of its nodes; and only until it was destroyed.
 func (s *Service) Kubeconfig(ctx context.Context, id string, endpoint Endpoint) ([]byte, error) {
 	run, err := s.Find(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	notReady := &NotReadyError{Status: run.Status, Operation: run.Operation}
-	incomplete := run.Status == api.StatusFailed && run.ErrorCode == string(runcontract.CodeControlPlaneIncomplete)
+	incomplete := run.Status == api.StatusFailed &&
+		(run.ErrorCode == string(runcontract.CodeControlPlaneIncomplete) || run.ErrorCode == string(runcontract.CodeMachinesFailed))
 	if run.Operation != api.OperationApply || run.Status != api.StatusSucceeded && !incomplete {
 		return nil, notReady
 	}

@@ -17,7 +17,9 @@ import (
 type Config struct {
 	Runs        runservice.Runs
 	Credentials runservice.Credentials
-	Limits      Limits
+	// SSHCredentials are for clusters on machines that exist.
+	SSHCredentials SSHCredentials
+	Limits         Limits
 	// RunTimeout is how long a run may take; a credential that ends sooner is refused.
 	RunTimeout time.Duration
 	Now        func() time.Time // nil: time.Now
@@ -28,6 +30,7 @@ type Service struct {
 	runservice.Cases[api.Provision]
 	runs        runservice.Runs
 	credentials runservice.Resolver
+	ssh         SSHCredentials
 	limits      Limits
 }
 
@@ -36,7 +39,7 @@ type Started = runservice.Started[api.Provision]
 
 // New makes a Service.
 func New(cfg Config) (*Service, error) {
-	if cfg.Runs == nil || cfg.Credentials == nil {
+	if cfg.Runs == nil || cfg.Credentials == nil || cfg.SSHCredentials == nil {
 		return nil, errors.New("provision: runs and credentials are required")
 	}
 	if err := cfg.Limits.Check(); err != nil {
@@ -47,7 +50,7 @@ func New(cfg Config) (*Service, error) {
 		now = time.Now
 	}
 	return &Service{
-		Cases: runservice.New(cfg.Runs, View), runs: cfg.Runs, limits: cfg.Limits,
+		Cases: runservice.New(cfg.Runs, View), runs: cfg.Runs, limits: cfg.Limits, ssh: cfg.SSHCredentials,
 		credentials: runservice.Resolver{Credentials: cfg.Credentials, Timeout: cfg.RunTimeout, Now: now},
 	}, nil
 }
@@ -73,27 +76,31 @@ func (s *Service) Start(ctx context.Context, req api.ProvisionRequest, caller ru
 	if err := s.checkChange(ctx, in); err != nil {
 		return Started{}, fmt.Errorf("start a run: %w", err)
 	}
-	credential, err := s.credentials.Resolve(ctx, in.CredentialID)
+	c, err := s.resolve(ctx, in)
 	if unusable, ok := errors.AsType[*runservice.CredentialError](err); ok {
-		return Started{}, runservice.Invalid("body.credential_id", "must name %s", unusable.Reason)
+		field := "body.credential_id"
+		if unusable.ID == in.SSHCredentialID {
+			field = "body.ssh_credential_id"
+		}
+		return Started{}, runservice.Invalid(field, "must name %s", unusable.Reason)
 	}
 	if err != nil {
 		return Started{}, err
 	}
 	if in.Topology == api.TopologyEKS {
 		if in.KubeconfigAuth == "" {
-			in.KubeconfigAuth = defaultAuth(credential.Kind)
+			in.KubeconfigAuth = defaultAuth(c.kind)
 		}
-		if in.KubeconfigAuth == api.KubeconfigAuthEmbedded && credential.Kind != cloudcred.KindAccessKey {
+		if in.KubeconfigAuth == api.KubeconfigAuthEmbedded && c.kind != cloudcred.KindAccessKey {
 			return Started{}, runservice.Invalid("body.kubeconfig_auth", "must be %s with a credential of kind %s: %s would put a session into the kubeconfig that ends within hours",
-				api.KubeconfigAuthExecOnly, credential.Kind, api.KubeconfigAuthEmbedded)
+				api.KubeconfigAuthExecOnly, c.kind, api.KubeconfigAuthEmbedded)
 		}
 	}
-	return s.begin(ctx, caller, in, credential, "")
+	return s.begin(ctx, caller, in, c, "")
 }
 
 // begin queues a run.
-func (s *Service) begin(ctx context.Context, caller runservice.Caller, in Inputs, credential cloudcred.Credential, retryOf runs.ID) (Started, error) {
+func (s *Service) begin(ctx context.Context, caller runservice.Caller, in Inputs, c credentials, retryOf runs.ID) (Started, error) {
 	in, err := s.lookBack(ctx, in)
 	if err != nil {
 		return Started{}, fmt.Errorf("start a run: %w", err)
@@ -108,6 +115,6 @@ func (s *Service) begin(ctx context.Context, caller runservice.Caller, in Inputs
 		Name:        in.Name,
 		Environment: in.Environment,
 		Inputs:      inputs,
-		Credential:  credential.Files(in.Region, in.Environment),
+		Credential:  c.files,
 	})
 }

@@ -40,11 +40,8 @@ func (l Limits) Check() error {
 	return errors.Join(errs...)
 }
 
-// available are the topologies that can be asked for today.
-var available = []api.Topology{api.TopologyEKS, api.TopologyVanillaKubeadm}
-
-// known are the topologies that the API documents.
-var known = []api.Topology{api.TopologyEKS, api.TopologyVanillaKubeadm, api.TopologyExistingMachines}
+// topologies are what can be asked for.
+var topologies = []api.Topology{api.TopologyEKS, api.TopologyVanillaKubeadm, api.TopologyExistingMachines}
 
 // Validate gives the normalised form of a request, or everything that is wrong
 // with it. A message says what is allowed and never repeats the value.
@@ -54,10 +51,9 @@ var known = []api.Topology{api.TopologyEKS, api.TopologyVanillaKubeadm, api.Topo
 func Validate(req api.ProvisionRequest, limits Limits) (Inputs, []api.FieldProblem) {
 	c := &checker{limits: limits}
 	in := Inputs{
-		Name:         c.name(req.Name),
-		Topology:     c.topology(req.Topology),
-		Operation:    c.operation(req.Operation),
-		CredentialID: c.credentialID(req.CredentialID),
+		Name:      c.name(req.Name),
+		Topology:  c.topology(req.Topology),
+		Operation: c.operation(req.Operation),
 	}
 	in.Environment = c.environment(req.TerraformEnvironment, in.Name)
 	switch in.Topology {
@@ -65,7 +61,8 @@ func Validate(req api.ProvisionRequest, limits Limits) (Inputs, []api.FieldProbl
 		c.eks(req, &in)
 	case api.TopologyVanillaKubeadm:
 		c.kubeadm(req, &in)
-	case api.TopologyExistingMachines: // refused above
+	case api.TopologyExistingMachines:
+		c.existing(req, &in)
 	}
 	slices.SortStableFunc(c.problems, func(a, b api.FieldProblem) int { return cmp.Compare(a.Location, b.Location) })
 	return in, c.problems
@@ -73,6 +70,7 @@ func Validate(req api.ProvisionRequest, limits Limits) (Inputs, []api.FieldProbl
 
 // eks checks what only this topology has, and refuses what it has not.
 func (c *checker) eks(req api.ProvisionRequest, in *Inputs) {
+	in.CredentialID = c.credentialID(req.CredentialID)
 	in.Region = c.region(req.Region)
 	in.KubernetesVersion = c.eksVersion(req.KubernetesVersion)
 	in.WorkerCount, in.WorkerMin, in.WorkerMax = c.workers(req.WorkerCount, req.WorkerMin, req.WorkerMax)
@@ -100,12 +98,9 @@ func (c *checker) eks(req api.ProvisionRequest, in *Inputs) {
 
 // noMachines refuses what only existing_machines has.
 func (c *checker) noMachines(req api.ProvisionRequest, topology api.Topology) {
-	if req.SSHCredentialID != "" {
-		c.addf("ssh_credential_id", "does not belong to %s: no machine is reached over SSH; leave it out", topology)
-	}
-	if len(req.Machines) > 0 {
-		c.addf("machines", "does not belong to %s: it makes its own machines; leave it out", topology)
-	}
+	c.absent(topology, "it makes its own machines", map[string]bool{
+		"ssh_credential_id": req.SSHCredentialID != "", "machines": len(req.Machines) > 0, "control_plane_endpoint": req.ControlPlaneEndpoint != "",
+	})
 }
 
 // checker collects problems. Each of its methods checks one field and returns
@@ -120,14 +115,10 @@ func (c *checker) addf(field, format string, args ...any) {
 }
 
 func (c *checker) topology(t api.Topology) api.Topology {
-	switch {
-	case slices.Contains(available, t):
-	case t == "":
-		c.addf("topology", "is required: one of %s", join(available))
-	case slices.Contains(known, t):
-		c.addf("topology", "is not available yet; available: %s", join(available))
-	default:
-		c.addf("topology", "must be one of %s (available: %s)", join(known), join(available))
+	if t == "" {
+		c.addf("topology", "is required: one of %s", join(topologies))
+	} else if !slices.Contains(topologies, t) {
+		c.addf("topology", "must be one of %s", join(topologies))
 	}
 	return t
 }

@@ -132,7 +132,6 @@ func TestRefused(t *testing.T) {
 		{"an environment that ends like an access point", func(r *req) { r.TerraformEnvironment = "a--ol-s3" }, "terraform_environment", "--ol-s3"},
 		{"an environment that ends like an account's namespace", func(r *req) { r.TerraformEnvironment = "a-an" }, "terraform_environment", "-an"},
 		{"no topology", func(r *req) { r.Topology = "" }, "topology", "required: one of eks"},
-		{"a topology to come", func(r *req) { r.Topology = api.TopologyExistingMachines }, "topology", "not available yet"},
 		{"an unknown topology", func(r *req) { r.Topology = "gke" }, "topology", "eks, vanilla_kubeadm, existing_machines"},
 		{"an operation of its own route", func(r *req) { r.Operation = api.OperationDestroy }, "operation", "must be apply or plan"},
 		{"destroy", func(r *req) { r.Operation = api.OperationDestroy }, "operation", "must be apply"},
@@ -221,7 +220,7 @@ func TestRefused(t *testing.T) {
 		{"zero control planes", func(r *req) { r.ControlPlaneCount = new(0) }, "control_plane_count", "EKS runs its own"},
 		{"an instance type of control planes", func(r *req) { r.ControlPlaneInstanceType = "t3.large" }, "control_plane_instance_type", "EKS runs its own"},
 		{"a pod network", func(r *req) { r.PodCIDR = "192.168.0.0/16" }, "pod_cidr", "addresses of the VPC"},
-		{"an SSH credential", func(r *req) { r.SSHCredentialID = "x" }, "ssh_credential_id", "SSH"},
+		{"an SSH credential", func(r *req) { r.SSHCredentialID = "x" }, "ssh_credential_id", "its own machines"},
 		{"machines", func(r *req) { r.Machines = []api.Machine{{}} }, "machines", "its own machines"},
 	}
 	for _, c := range cases {

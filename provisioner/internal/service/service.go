@@ -61,7 +61,7 @@ func Run(ctx context.Context, cfg config.Config, opts Options) error {
 		API: func(engine *runs.Engine, api edge.Config) (*edge.API, error) {
 			service, err := provision.New(provision.Config{
 				Runs:        engine,
-				Credentials: credentials,
+				Credentials: credentials, SSHCredentials: credentials,
 				Limits: provision.Limits{
 					MaxWorkers:           cfg.MaxWorkers,
 					ReservedEnvironments: cfg.ReservedEnvironments,

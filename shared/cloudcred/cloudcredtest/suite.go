@@ -26,6 +26,8 @@ type Target struct {
 	Put func(tb testing.TB, c cloudcred.Credential)
 	// PutGit stores a Git credential.
 	PutGit func(tb testing.TB, c cloudcred.GitCredential)
+	// PutSSH stores a key for machines.
+	PutSSH func(tb testing.TB, c cloudcred.SSHCredential)
 }
 
 const (
@@ -128,6 +130,28 @@ func Run(t *testing.T, start func(tb testing.TB) Target) {
 		}
 		if _, err := client.ResolveGit(t.Context(), id); !errors.Is(err, cloudcred.ErrUnsupported) {
 			t.Errorf("an AWS credential for Git: %v", err)
+		}
+	})
+	t.Run("an SSH key is answered as it is, and only to those who ask for one", func(t *testing.T) {
+		target := start(t)
+		target.Put(t, stored[0])
+		client := newClient(t, target.BaseURL, target.APIKey)
+		for _, want := range []cloudcred.SSHCredential{
+			{ID: session, Name: "a key", PrivateKey: "-----BEGIN EC PRIVATE KEY-----\nMHcCAQEE\n-----END EC PRIVATE KEY-----\n"},
+			{ID: role, PrivateKey: "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMHcCAQEE\n-----END ENCRYPTED PRIVATE KEY-----\n", Passphrase: "horse ☂", Certificate: "ssh-ed25519-cert-v01@openssh.com AAAA me"},
+		} {
+			target.PutSSH(t, want)
+			got, err := client.ResolveSSH(t.Context(), want.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got); diff != "" || got.PrivateKey.Reveal() != want.PrivateKey.Reveal() || got.Passphrase.Reveal() != want.Passphrase.Reveal() {
+				t.Errorf("credential (-want +got), or another secret:\n%s", diff)
+			}
+			wantError(t, target, target.APIKey, want.ID, cloudcred.ErrUnsupported)
+		}
+		if _, err := client.ResolveSSH(t.Context(), id); !errors.Is(err, cloudcred.ErrUnsupported) {
+			t.Errorf("an AWS credential for machines: %v", err)
 		}
 	})
 	t.Run("an unknown id is not found", func(t *testing.T) {

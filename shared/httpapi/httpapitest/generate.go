@@ -17,6 +17,7 @@ type generator struct {
 	*rand.Rand
 	doc    *document
 	values map[string]func(*rand.Rand) any
+	usual  []string
 }
 
 // chance is true once in n times.
@@ -74,7 +75,8 @@ func (g generator) object(schema map[string]any) map[string]any {
 	// One or two of the others: each is one more that the service's rules may refuse.
 	others := max(4, len(properties)-len(required))
 	for _, name := range slices.Sorted(maps.Keys(properties)) {
-		if slices.Contains(required, any(name)) || g.chance(others) {
+		usual := slices.Contains(g.usual, name) && !g.chance(8)
+		if slices.Contains(required, any(name)) || usual || g.chance(others) {
 			out[name] = g.value(name, object(properties[name]))
 		}
 	}

@@ -35,6 +35,8 @@ type Config struct {
 	// Values make fields and parameters, by name, whose schema says less than the
 	// service's rules: names of what exists, and what passes the rules.
 	Values map[string]func(*rand.Rand) any
+	// Usual are fields that the schemas leave optional and most valid requests have.
+	Usual []string
 	// Before is called before each request, to change what the service sees.
 	Before func(*rand.Rand)
 }
@@ -55,7 +57,7 @@ func Random(tb testing.TB, cfg Config) {
 		tb.Fatal(err)
 	}
 	tb.Logf("seed %d, %d requests", cfg.Seed, cfg.Requests)
-	g := generator{Rand: rand.New(rand.NewPCG(cfg.Seed, 0)), doc: doc, values: cfg.Values}
+	g := generator{Rand: rand.New(rand.NewPCG(cfg.Seed, 0)), doc: doc, values: cfg.Values, usual: cfg.Usual}
 	seen := map[string]map[int]int{} // operation → status → answers
 	findings := 0
 	for i := range cfg.Requests {

@@ -17,7 +17,8 @@ import (
 // Random holds a service to its document: it sends random requests to a world that
 // make makes, in a bubble of synctest. values are what the document's schemas leave
 // to the service's rules; live makes something happen to the runs that are at work.
-func Random(t *testing.T, world func(t *testing.T) (a API, values map[string]func(*rand.Rand) any, live func(*rand.Rand))) {
+// usual are optional fields that most valid requests have.
+func Random(t *testing.T, world func(t *testing.T) (a API, values map[string]func(*rand.Rand) any, live func(*rand.Rand)), usual ...string) {
 	t.Helper()
 	seed, requests := randomness(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -29,7 +30,7 @@ func Random(t *testing.T, world func(t *testing.T) (a API, values map[string]fun
 		httpapitest.Random(t, httpapitest.Config{
 			Handler: a.Handler, Document: document, Headers: http.Header{"X-Api-Key": {Key}},
 			Requests: requests, Seed: seed, Timeout: 70 * time.Second,
-			Values: values, Before: func(rng *rand.Rand) {
+			Values: values, Usual: usual, Before: func(rng *rand.Rand) {
 				if rng.IntN(2) == 0 {
 					Pass(time.Duration(rng.IntN(10)) * time.Second)
 					live(rng)

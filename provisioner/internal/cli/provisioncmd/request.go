@@ -24,6 +24,7 @@ const maxRequest = 1 << 20
 // requestFlags gather a request from -f and the flags of its fields.
 type requestFlags struct {
 	file   string
+	list   string               // file with machines
 	fields api.ProvisionRequest // of the flags that were given
 	set    []func(*api.ProvisionRequest)
 }
@@ -36,7 +37,7 @@ func addRequestFlags(cmd *cobra.Command) *requestFlags {
 	text(r, f, "name", "name of the cluster: a DNS label", func(q *api.ProvisionRequest) *string { return &q.Name })
 	text(r, f, "terraform-environment", "name of the Terraform environment and of all AWS resources (default: name)", func(q *api.ProvisionRequest) *string { return &q.TerraformEnvironment })
 	text(r, f, "topology", "kind of cluster: "+strings.Join(topologies, ", "), func(q *api.ProvisionRequest) *api.Topology { return &q.Topology })
-	text(r, f, "region", "AWS region", func(q *api.ProvisionRequest) *string { return &q.Region })
+	text(r, f, "region", "AWS region; not for existing_machines, unless one is reached by ssm", func(q *api.ProvisionRequest) *string { return &q.Region })
 	text(r, f, "credential-id", "id of the AWS credential in auth-service", func(q *api.ProvisionRequest) *string { return &q.CredentialID })
 	text(r, f, "kubernetes-version", "Kubernetes version: major.minor for eks, else major.minor.patch", func(q *api.ProvisionRequest) *string { return &q.KubernetesVersion })
 	number(r, f, "control-plane-count", "control-plane nodes: 1, 3 or 5; not for eks", func(q *api.ProvisionRequest) **int { return &q.ControlPlaneCount })
@@ -55,9 +56,11 @@ func addRequestFlags(cmd *cobra.Command) *requestFlags {
 	f.StringToStringVar(&r.fields.Tags, "tags", nil, "AWS tags for every resource, as key=value separated by commas")
 	f.Lookup("tags").DefValue = ""
 	r.when(f, "tags", func(q *api.ProvisionRequest) { q.Tags = r.fields.Tags })
-	f.BoolVar(&r.fields.AllowReplacement, "allow-replacement", false, "let Terraform replace the VPC, the cluster or its load balancer")
+	f.BoolVar(&r.fields.AllowReplacement, "allow-replacement", false, "let Terraform replace the VPC, the cluster or its load balancer; existing_machines: let workers be left out")
 	r.when(f, "allow-replacement", func(q *api.ProvisionRequest) { q.AllowReplacement = r.fields.AllowReplacement })
 	text(r, f, "ssh-credential-id", "id of the SSH credential (existing_machines)", func(q *api.ProvisionRequest) *string { return &q.SSHCredentialID })
+	text(r, f, "control-plane-endpoint", "host or host:port of the cluster's API, such as a load balancer's (existing_machines)", func(q *api.ProvisionRequest) *string { return &q.ControlPlaneEndpoint })
+	f.StringVar(&r.list, "machines", "", "file with a list of machines as YAML or JSON, with the fields of --machine (existing_machines)")
 	f.Var((*machines)(&r.fields.Machines), "machine", "a machine (existing_machines), as field=value separated by commas, such as address=10.0.0.4,role=worker; once for each")
 	r.when(f, "machine", func(q *api.ProvisionRequest) { q.Machines = r.fields.Machines })
 	for name, values := range map[string][]string{
@@ -113,6 +116,16 @@ func (r *requestFlags) read(stdin io.Reader) (api.ProvisionRequest, error) {
 			return q, exit.Usagef("%s: %w", r.file, err)
 		}
 	}
+	if r.list != "" {
+		data, err := readRequest(r.list, stdin)
+		if err != nil {
+			return q, err
+		}
+		q.Machines = nil
+		if err := decode(data, &q.Machines); err != nil {
+			return q, exit.Usagef("%s: %w", r.list, err)
+		}
+	}
 	for _, set := range r.set {
 		set(&q)
 	}
@@ -141,21 +154,27 @@ func readRequest(path string, stdin io.Reader) ([]byte, error) {
 
 // decodeRequest reads YAML or JSON. Fields that the API does not have, names in
 // another case, fields twice and values of another type are errors.
-func decodeRequest(data []byte) (q api.ProvisionRequest, err error) {
+func decodeRequest(data []byte) (api.ProvisionRequest, error) {
+	var q api.ProvisionRequest
+	err := decode(data, &q)
+	return q, err
+}
+
+func decode(data []byte, into any) error {
 	// Without the target type, so that an unquoted version 1.30 is the number that
 	// YAML makes of it, and an error, not the text 1.3.
-	data, err = yaml.YAMLToJSONStrict(data)
+	data, err := yaml.YAMLToJSONStrict(data)
 	if err != nil {
-		return q, err
+		return err
 	}
 	if string(data) == "null" {
-		return q, errors.New("it is empty")
+		return errors.New("it is empty")
 	}
-	strict, err := json.UnmarshalStrict(data, &q)
+	strict, err := json.UnmarshalStrict(data, into)
 	if err != nil && strings.Contains(err.Error(), "number into Go struct field") && strings.HasSuffix(err.Error(), "of type string") {
 		err = fmt.Errorf("%w; put the value in quotes", err)
 	}
-	return q, errors.Join(append(strict, err)...)
+	return errors.Join(append(strict, err)...)
 }
 
 // machines is the value of --machine.
@@ -171,8 +190,8 @@ func (m *machines) Type() string { return "fields" }
 func (m *machines) Set(s string) error {
 	var machine api.Machine
 	fields := map[string]*string{
-		"address": &machine.Address, "role": &machine.Role, "user": &machine.User, "host_key": &machine.HostKey,
-		"transport": &machine.Transport, "instance_id": &machine.InstanceID,
+		"address": &machine.Address, "role": (*string)(&machine.Role), "user": &machine.User, "host_key": &machine.HostKey,
+		"transport": (*string)(&machine.Transport), "instance_id": &machine.InstanceID,
 	}
 	var seen []string
 	for pair := range strings.SplitSeq(s, ",") {
