@@ -94,6 +94,8 @@ func TestResume(t *testing.T) {
 	}{
 		{name: "nothing"},
 		{name: "a first state", rescued: map[string][]byte{"a": state("l", 3)}, want: state("l", 3)},
+		{name: "a first state that S3 was not asked about", rescued: map[string][]byte{"a": state("", 0)}, want: state("", 0)},
+		{name: "such a one, after others", saved: state("l", 1), rescued: map[string][]byte{"a": state("", 0)}, want: state("l", 1), aside: []string{"a"}},
 		{name: "a later state", saved: state("l", 2), rescued: map[string][]byte{"a": state("l", 3)}, want: state("l", 3)},
 		{name: "a state that is saved already", saved: state("l", 3), rescued: map[string][]byte{"a": state("l", 3)}, want: state("l", 3)},
 		{name: "several, in the order in which they came to be", rescued: map[string][]byte{"a": state("l", 4), "b": state("l", 3)}, want: state("l", 4)},

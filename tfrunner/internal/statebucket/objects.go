@@ -79,8 +79,10 @@ func (o *Objects) name(key string) string { return key + " in the bucket " + o.B
 
 // Version tells states of one environment apart.
 type Version struct {
-	Lineage string `json:"lineage"` // of all states that came of one another
-	Serial  uint64 `json:"serial"`  // grows with every change
+	// Lineage is that of all states which came of one another. A first state has
+	// none if Terraform could not ask S3 whether it is the first; pushing gives it one.
+	Lineage string `json:"lineage"`
+	Serial  uint64 `json:"serial"` // grows with every change
 }
 
 // ReadVersion reads a state's version.
@@ -93,7 +95,7 @@ func ReadVersion(state []byte) (Version, error) {
 	if err := json.Unmarshal(state, &v); err != nil {
 		return Version{}, fmt.Errorf("read a Terraform state: %w", err)
 	}
-	if v.Format == 0 || v.Lineage == "" {
+	if v.Format == 0 {
 		return Version{}, errors.New("read a Terraform state: it is none")
 	}
 	return v.Version, nil
