@@ -88,7 +88,7 @@ type Changes struct {
 // Node is one node of a cluster that is being built.
 type Node struct {
 	Name    string    `json:"name" doc:"Such as control-plane-0"`
-	State   NodeState `json:"state" enum:"waiting,working,joining,joined,failed"`
+	State   NodeState `json:"state" enum:"waiting,working,joining,joined,failed,reset"`
 	Message string    `json:"message,omitempty" doc:"What it is doing, or why it failed"`
 }
 
@@ -102,6 +102,7 @@ const (
 	NodeJoining NodeState = "joining" // is being made a member; one at a time
 	NodeJoined  NodeState = "joined"
 	NodeFailed  NodeState = "failed" // has given up
+	NodeReset   NodeState = "reset"  // is no node any more (existing_machines)
 )
 
 // StateLock is the lock on a Terraform state that was in a run's way.

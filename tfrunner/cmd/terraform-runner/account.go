@@ -27,7 +27,7 @@ type account struct {
 
 // Identity says whose credential it is.
 func (a *account) Identity(ctx context.Context) (awsconfig.Identity, error) {
-	cfg, err := awsconfig.Load(ctx, a.files, a.spec.Region)
+	cfg, err := a.config(ctx)
 	if err != nil {
 		return awsconfig.Identity{}, err
 	}
@@ -36,7 +36,7 @@ func (a *account) Identity(ctx context.Context) (awsconfig.Identity, error) {
 
 // Bucket finds the state bucket, or makes it if create is set.
 func (a *account) Bucket(ctx context.Context, id awsconfig.Identity, create bool) (statebucket.Bucket, run.Objects, error) {
-	cfg, err := awsconfig.Load(ctx, a.files, a.spec.Region)
+	cfg, err := a.config(ctx)
 	if err != nil {
 		return statebucket.Bucket{}, nil, err
 	}
@@ -63,7 +63,7 @@ func (a *account) Bucket(ctx context.Context, id awsconfig.Identity, create bool
 
 // Leftovers is what the cluster has made in its region by itself.
 func (a *account) Leftovers(ctx context.Context) (run.Leftovers, error) {
-	cfg, err := awsconfig.Load(ctx, a.files, a.spec.Region)
+	cfg, err := a.config(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func (a *account) Leftovers(ctx context.Context) (run.Leftovers, error) {
 
 // Parameters are AWS SSM's parameters in the cluster's region.
 func (a *account) Parameters(ctx context.Context) (bootstrap.Parameters, error) {
-	cfg, err := awsconfig.Load(ctx, a.files, a.spec.Region)
+	cfg, err := a.config(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +82,7 @@ func (a *account) Parameters(ctx context.Context) (bootstrap.Parameters, error) 
 
 // CheckVersion asks EKS in the cluster's region.
 func (a *account) CheckVersion(ctx context.Context, version string) error {
-	cfg, err := awsconfig.Load(ctx, a.files, a.spec.Region)
+	cfg, err := a.config(ctx)
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func (a *account) CheckVersion(ctx context.Context, version string) error {
 // ClusterToken signs in to the cluster with the credential and makes a
 // ServiceAccount's token there.
 func (a *account) ClusterToken(ctx context.Context, cluster ekskubeconfig.Cluster) (string, error) {
-	cfg, err := awsconfig.Load(ctx, a.files, a.spec.Region)
+	cfg, err := a.config(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -109,7 +109,7 @@ func (a *account) ClusterToken(ctx context.Context, cluster ekskubeconfig.Cluste
 
 // Keys are the credential itself.
 func (a *account) Keys(ctx context.Context) (ekskubeconfig.Keys, error) {
-	cfg, err := awsconfig.Load(ctx, a.files, a.spec.Region)
+	cfg, err := a.config(ctx)
 	if err != nil {
 		return ekskubeconfig.Keys{}, err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/kubeopera/platform/shared/runner/publish"
 	"github.com/kubeopera/platform/shared/runner/runlog"
 	"github.com/kubeopera/platform/tfrunner/internal/events"
+	"github.com/kubeopera/platform/tfrunner/internal/machines"
 	"github.com/kubeopera/platform/tfrunner/internal/memory"
 	"github.com/kubeopera/platform/tfrunner/internal/run"
 	"github.com/kubeopera/platform/tfrunner/internal/terraform"
@@ -33,6 +34,9 @@ publishes progress and result in the outputs Secret.
   plan     says what apply would change
   destroy  removes what the cluster has made in AWS by itself, and what Terraform made
   unlock   removes the lock of the state that the run names
+
+Existing machines have no Terraform and no state: apply connects to all of them and
+makes a cluster of them, plan says what that would execute where, destroy resets them.
 
 A state that an earlier run could not save is saved before anything else. SIGTERM,
 the deadline or a lack of memory interrupts Terraform once; it saves its state and
@@ -53,7 +57,7 @@ Exit codes: 64 internal, 65 invalid run spec, 68 credential refused, 69 state
 bucket, 70 state locked, 71 init, 72 plan, 73 replacement refused, 74 apply,
 75 kubeconfig, 76 publish, 77 interrupted, 78 deadline, 79 memory, 80 state not
 saved, 81 control plane incomplete, 82 unlock refused, 83 leftovers, 84 Kubernetes
-version unsupported.
+version unsupported, 85 machines unreachable, 86 machines failed.
 
 Flags:
 `
@@ -87,9 +91,11 @@ func runCommand(args []string, p runner.Process) runcontract.ExitCode {
 	ctx, stop := runner.Interruptible()
 	defer stop()
 
-	files := awsconfig.FilesIn(f.credentialDir)
+	files, machineFiles := awsconfig.FilesIn(f.credentialDir), machines.FilesIn(f.credentialDir)
 	secrets, secretsErr := files.Secrets()
-	redactor := redact.New(secrets...)
+	machineSecrets, err := machineFiles.Secrets()
+	secretsErr = errors.Join(secretsErr, err)
+	redactor := redact.New(append(secrets, machineSecrets...)...)
 	log := runlog.New(p.Stdout, redactor)
 	defer log.Close()
 	refuse := func(code runcontract.ErrorCode, err error) runcontract.ExitCode {
@@ -116,8 +122,26 @@ func runCommand(args []string, p runner.Process) runcontract.ExitCode {
 		return refuse(runcontract.CodePublish, err)
 	}
 
+	publisher := publish.New(publish.Config{
+		Secrets:            secretsClient,
+		Name:               runcontract.OutputsSecretName(spec.Kind, spec.ID),
+		Namespace:          namespace,
+		Labels:             publish.Labels(spec.Kind, spec.ID, spec.Environment),
+		TerminationMessage: f.terminationMessage,
+		Redactor:           redactor,
+		Warn:               func(format string, args ...any) { log.Printf("warning: "+format, args...) },
+	})
+	if spec.Topology == api.TopologyExistingMachines {
+		result, err := runMachines(ctx, machinesConfig{
+			spec: spec, files: machineFiles, account: &account{files: files, spec: spec}, publisher: publisher, log: log, redactor: redactor,
+		})
+		if err != nil {
+			return refuse(runcontract.CodeCredentialRefused, err)
+		}
+		return ended(result)
+	}
 	dir := workdir.Path(f.modulesDir, spec.Environment)
-	result := run.Run(ctx, run.Config{
+	return ended(run.Run(ctx, run.Config{
 		Spec:        spec,
 		AWS:         &account{files: files, spec: spec},
 		Log:         log,
@@ -126,15 +150,7 @@ func runCommand(args []string, p runner.Process) runcontract.ExitCode {
 		LockTimeout: f.lockTimeout,
 		Memory:      watch,
 		Hide:        redactor.Add,
-		Publisher: publish.New(publish.Config{
-			Secrets:            secretsClient,
-			Name:               runcontract.OutputsSecretName(spec.Kind, spec.ID),
-			Namespace:          namespace,
-			Labels:             publish.Labels(spec.Kind, spec.ID, spec.Environment),
-			TerminationMessage: f.terminationMessage,
-			Redactor:           redactor,
-			Warn:               func(format string, args ...any) { log.Printf("warning: "+format, args...) },
-		}),
+		Publisher:   publisher,
 		Terraform: func(onEvent func(events.Event)) (run.Terraform, error) {
 			binary, err := terraformBinary(p.Getenv)
 			if err != nil {
@@ -156,7 +172,11 @@ func runCommand(args []string, p runner.Process) runcontract.ExitCode {
 				OnEvent:     onEvent,
 			})
 		},
-	})
+	}))
+}
+
+// ended is the exit code that goes with a result.
+func ended(result runcontract.Result) runcontract.ExitCode {
 	if result.Outcome == runcontract.OutcomeSucceeded {
 		return runcontract.ExitOK
 	}

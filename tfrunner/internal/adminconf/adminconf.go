@@ -31,6 +31,11 @@ func Parse(published string) (*Admin, error) {
 	if err != nil {
 		return nil, errors.New("the published kubeconfig is not base64")
 	}
+	return Read(data)
+}
+
+// Read reads a kubeconfig as kubeadm writes it.
+func Read(data []byte) (*Admin, error) {
 	info, err := kubeconfig.Check(data)
 	if err != nil {
 		return nil, fmt.Errorf("the published kubeconfig: %w", err)

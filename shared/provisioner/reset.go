@@ -1,0 +1,54 @@
+package provisioner
+
+import (
+	"context"
+	"slices"
+
+	"github.com/kubeopera/platform/shared/provisioner/internal/script"
+)
+
+// ResetCluster takes Kubernetes off all nodes: workers first, several at a time,
+// then control planes one at a time, each leaving etcd before it goes. Container
+// runtime, driver and packages stay. A node that has nothing of a cluster is done
+// at once, so it may be called again. A node that fails stops no other. The result
+// is nil only if the input is refused.
+func (cp *ClusterProvisioner) ResetCluster(ctx context.Context, nodes []NodeInfo) (*ClusterResult, error) {
+	cp.mu.Lock()
+	defer cp.mu.Unlock()
+	r, err := cp.newRun(nodes)
+	if err != nil {
+		return nil, err
+	}
+	defer r.close()
+	return r.result(r.reset(ctx))
+}
+
+func (r *clusterRun) reset(ctx context.Context) error {
+	step, err := script.Reset(r.env)
+	if err != nil {
+		return err
+	}
+	if err := r.connectAll(ctx); err != nil {
+		r.skip(r.members, PhaseConnecting, err)
+		return err
+	}
+	do := func(ctx context.Context, m *member) error {
+		r.step(m, step.Name)
+		return m.machine.runUntil(ctx, step, "! -e "+kubeletConf)
+	}
+	r.each(ctx, r.role(roleWorker), r.parallel, PhaseResetting, do)
+	// The first control plane last: the others leave its etcd.
+	for _, m := range slices.Backward(r.role(roleControlPlane)) {
+		r.each(ctx, []*member{m}, 1, PhaseResetting, do)
+	}
+	for _, m := range r.members {
+		if m.going() {
+			r.enter(m, PhaseReset)
+		}
+	}
+	if r.cp.found {
+		r.cp.ControlPlaneEndpoint = ""
+	}
+	r.cp.kubeconfig, r.cp.JoinToken, r.cp.CertificateKey, r.cp.CACertHash = "", "", "", ""
+	return nil
+}
