@@ -27,6 +27,8 @@ const (
 	ProviderMirror Part = "AWS provider"
 	ProviderSchema Part = "AWS provider schema file"
 	SSH            Part = "OpenSSH client"
+	SSHServer      Part = "OpenSSH server"
+	SessionPlugin  Part = "session-manager-plugin"
 	Shellcheck     Part = "shellcheck"
 	Terraform      Part = "terraform"
 )

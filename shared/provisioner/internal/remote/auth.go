@@ -52,8 +52,7 @@ func (c Config) identity() (identity, error) {
 	}
 	signer, err := parseKey(pem, auth.Passphrase.Reveal())
 	if err != nil {
-		var missing *ssh.PassphraseMissingError
-		if errors.As(err, &missing) {
+		if _, missing := errors.AsType[*ssh.PassphraseMissingError](err); missing {
 			return refuse("give its passphrase, or use an agent", errors.New("the private key is encrypted"))
 		}
 		return refuse("give a private key as ssh-keygen writes it (PEM or OpenSSH form) and the right passphrase", fmt.Errorf("private key: %w", err))
@@ -75,8 +74,7 @@ func (c Config) identity() (identity, error) {
 
 func parseKey(pem []byte, passphrase string) (ssh.Signer, error) {
 	signer, err := ssh.ParsePrivateKey(pem)
-	var missing *ssh.PassphraseMissingError
-	if errors.As(err, &missing) && passphrase != "" {
+	if _, missing := errors.AsType[*ssh.PassphraseMissingError](err); missing && passphrase != "" {
 		return ssh.ParsePrivateKeyWithPassphrase(pem, []byte(passphrase))
 	}
 	return signer, err

@@ -70,13 +70,16 @@ func TestLogins(t *testing.T) {
 			return remote.Auth{Key: redact.Secret(s.KeyPEM)}
 		}},
 		"by an encrypted key": {auth: func(tb testing.TB, s *sshtest.Server) remote.Auth {
-			return remote.Auth{Key: encrypted(tb, s), Passphrase: "correct horse"} //nolint:thelper // tb is passed on
+			tb.Helper()
+			return remote.Auth{Key: encrypted(tb, s), Passphrase: "correct horse"}
 		}},
 		"without the passphrase": {auth: func(tb testing.TB, s *sshtest.Server) remote.Auth {
-			return remote.Auth{Key: encrypted(tb, s)} //nolint:thelper // tb is passed on
+			tb.Helper()
+			return remote.Auth{Key: encrypted(tb, s)}
 		}, want: "the private key is encrypted; give its passphrase"},
 		"with a wrong passphrase": {auth: func(tb testing.TB, s *sshtest.Server) remote.Auth {
-			return remote.Auth{Key: encrypted(tb, s), Passphrase: "battery staple"} //nolint:thelper // tb is passed on
+			tb.Helper()
+			return remote.Auth{Key: encrypted(tb, s), Passphrase: "battery staple"}
 		}, want: "the right passphrase"},
 		"with a passphrase that is not needed": {auth: func(_ testing.TB, s *sshtest.Server) remote.Auth {
 			return remote.Auth{KeyFile: s.KeyFile, Passphrase: "correct horse"}
@@ -89,19 +92,24 @@ func TestLogins(t *testing.T) {
 		}, want: "no such file"},
 		"by nothing": {auth: func(testing.TB, *sshtest.Server) remote.Auth { return remote.Auth{} }, want: "give a private key or use an agent"},
 		"by a certificate": {options: certified, auth: func(tb testing.TB, s *sshtest.Server) remote.Auth {
-			return remote.Auth{KeyFile: s.KeyFile, Certificate: certificate(tb, s, same)} //nolint:thelper // tb is passed on
+			tb.Helper()
+			return remote.Auth{KeyFile: s.KeyFile, Certificate: certificate(tb, s, same)}
 		}},
 		"by an expired certificate": {options: certified, auth: func(tb testing.TB, s *sshtest.Server) remote.Auth {
-			return remote.Auth{KeyFile: s.KeyFile, Certificate: certificate(tb, s, func(c *ssh.Certificate) { c.ValidBefore = 1 })} //nolint:thelper // tb is passed on
+			tb.Helper()
+			return remote.Auth{KeyFile: s.KeyFile, Certificate: certificate(tb, s, func(c *ssh.Certificate) { c.ValidBefore = 1 })}
 		}, want: "it has expired"},
 		"by another user's certificate": {options: certified, auth: func(tb testing.TB, s *sshtest.Server) remote.Auth {
-			return remote.Auth{KeyFile: s.KeyFile, Certificate: certificate(tb, s, func(c *ssh.Certificate) { c.ValidPrincipals = []string{"root", "rocky"} })} //nolint:thelper // tb is passed on
+			tb.Helper()
+			return remote.Auth{KeyFile: s.KeyFile, Certificate: certificate(tb, s, func(c *ssh.Certificate) { c.ValidPrincipals = []string{"root", "rocky"} })}
 		}, want: "it is for root, rocky"},
 		"by a host's certificate": {options: certified, auth: func(tb testing.TB, s *sshtest.Server) remote.Auth {
-			return remote.Auth{KeyFile: s.KeyFile, Certificate: certificate(tb, s, func(c *ssh.Certificate) { c.CertType = ssh.HostCert })} //nolint:thelper // tb is passed on
+			tb.Helper()
+			return remote.Auth{KeyFile: s.KeyFile, Certificate: certificate(tb, s, func(c *ssh.Certificate) { c.CertType = ssh.HostCert })}
 		}, want: "for hosts"},
 		"by another key's certificate": {options: certified, auth: func(tb testing.TB, s *sshtest.Server) remote.Auth {
-			return remote.Auth{KeyFile: s.KeyFile, Certificate: certificate(tb, s, func(c *ssh.Certificate) { c.Key = authority.PublicKey() })} //nolint:thelper // tb is passed on
+			tb.Helper()
+			return remote.Auth{KeyFile: s.KeyFile, Certificate: certificate(tb, s, func(c *ssh.Certificate) { c.Key = authority.PublicKey() })}
 		}, want: "certificate: "},
 		"by a key as certificate": {auth: func(_ testing.TB, s *sshtest.Server) remote.Auth {
 			return remote.Auth{KeyFile: s.KeyFile, Certificate: ssh.MarshalAuthorizedKey(s.HostKey)}
@@ -120,7 +128,7 @@ func TestLogins(t *testing.T) {
 				return
 			}
 			_, err := remote.Connect(t.Context(), config)
-			if as[*remote.AuthError](t, err); !strings.Contains(err.Error(), c.want) {
+			if expect[*remote.AuthError](t, err); !strings.Contains(err.Error(), c.want) {
 				t.Error(err)
 			}
 			if s.Connections() > 1 {
@@ -139,7 +147,7 @@ func TestAgent(t *testing.T) {
 	config := configFor(s)
 	config.Auth = remote.Auth{UseAgent: true, AgentSocket: socket}
 	_, err := remote.Connect(t.Context(), config)
-	if as[*remote.AuthError](t, err); !strings.Contains(err.Error(), "it has no keys") {
+	if expect[*remote.AuthError](t, err); !strings.Contains(err.Error(), "it has no keys") {
 		t.Error(err)
 	}
 	if err := keyring.Add(agent.AddedKey{PrivateKey: rawKey(t, s)}); err != nil {

@@ -84,6 +84,11 @@ func as[E error](tb testing.TB, err error) E {
 	return e
 }
 
+func expect[E error](tb testing.TB, err error) {
+	tb.Helper()
+	_ = as[E](tb, err)
+}
+
 func TestConnectTriesOnlyWhatMayPass(t *testing.T) {
 	t.Parallel()
 	t.Run("a host that comes up later is waited for", func(t *testing.T) {
@@ -123,7 +128,7 @@ func TestConnectTriesOnlyWhatMayPass(t *testing.T) {
 		c := configFor(s)
 		c.HandshakeTimeout, c.MaxRetries = 20*time.Millisecond, 2
 		_, err := remote.Connect(t.Context(), c)
-		as[*remote.UnreachableError](t, err)
+		expect[*remote.UnreachableError](t, err)
 		if s.Connections() != 2 || !strings.Contains(err.Error(), "no SSH handshake within 20ms") {
 			t.Errorf("%d connections: %v", s.Connections(), err)
 		}
@@ -137,7 +142,7 @@ func TestConnectTriesOnlyWhatMayPass(t *testing.T) {
 		}
 		c.ConnectTimeout, c.MaxRetries = 10*time.Millisecond, 2
 		_, err := remote.Connect(t.Context(), c)
-		as[*remote.UnreachableError](t, err)
+		expect[*remote.UnreachableError](t, err)
 		if !strings.Contains(err.Error(), "no connection within 10ms") {
 			t.Error(err)
 		}
@@ -160,7 +165,7 @@ func TestConnectTriesOnlyWhatMayPass(t *testing.T) {
 		s := sshtest.Start(t, sshtest.Options{})
 		s.Fail(sshtest.Faults{RefuseLogin: true})
 		_, err := remote.Connect(t.Context(), configFor(s))
-		as[*remote.AuthError](t, err)
+		expect[*remote.AuthError](t, err)
 		if s.Connections() != 1 || !strings.Contains(err.Error(), "SHA256:") || !strings.Contains(err.Error(), "~ubuntu/.ssh/authorized_keys") {
 			t.Errorf("%d connections: %v", s.Connections(), err)
 		}
@@ -256,7 +261,7 @@ func TestOutputIsNotRepeated(t *testing.T) {
 	}()
 	eventually(t, "the command runs", func() bool { return readFile(count) != "" })
 	s.Drop()
-	as[*remote.UnreachableError](t, <-failed)
+	expect[*remote.UnreachableError](t, <-failed)
 	if got := readFile(count); got != "\n" {
 		t.Errorf("%d times", len(got))
 	}
@@ -292,9 +297,9 @@ func TestPrivilegeIsAnErrorAtOnce(t *testing.T) {
 	s := sshtest.Start(t, sshtest.Options{Privilege: sshtest.Password})
 	h := connect(t, configFor(s))
 	_, err := h.Output(t.Context(), "true", nil)
-	as[*remote.PrivilegeError](t, err)
+	expect[*remote.PrivilegeError](t, err)
 	err = h.Run(t.Context(), remote.Script{Name: "a", ID: "a"})
-	as[*remote.PrivilegeError](t, err)
+	expect[*remote.PrivilegeError](t, err)
 	if s.Sessions() != 2 || !strings.Contains(err.Error(), "NOPASSWD") || !strings.Contains(err.Error(), "a password is required") {
 		t.Errorf("%d sessions: %v", s.Sessions(), err)
 	}
@@ -324,7 +329,7 @@ func TestUpload(t *testing.T) {
 	if err := connect(t, c).Upload(t.Context(), file, 0o600, bytes.Repeat([]byte("new!"), 1<<18)); err == nil {
 		t.Error("no error")
 	} else {
-		as[*remote.UnreachableError](t, err)
+		expect[*remote.UnreachableError](t, err)
 	}
 	s.Fail(sshtest.Faults{})
 	if readFile(file) != strings.Repeat("long", 1<<18) {
@@ -378,7 +383,7 @@ func TestDeadPathIsNoticed(t *testing.T) {
 	t.Parallel()
 	s := sshtest.Start(t, sshtest.Options{})
 	c := configFor(s)
-	c.KeepaliveInterval, c.KeepaliveMisses = 10*time.Millisecond, 3
+	c.KeepaliveInterval, c.KeepaliveMisses = 100*time.Millisecond, 3
 	var log collector
 	c.Log = slog.New(slog.NewTextHandler(&log, nil))
 	h := connect(t, c)
@@ -424,7 +429,7 @@ func TestSessionsThatAreNotGiven(t *testing.T) {
 			h := connect(t, c)
 			s.Fail(f)
 			err := h.Run(t.Context(), remote.Script{Name: "a", ID: "a"})
-			as[*remote.UnreachableError](t, err)
+			expect[*remote.UnreachableError](t, err)
 		})
 	}
 }
@@ -477,4 +482,3 @@ func TestBastion(t *testing.T) {
 		}
 	})
 }
-

@@ -190,7 +190,7 @@ type knownHosts struct {
 // known reads the file; one that does not exist knows nobody.
 func (h *hostKeyCheck) known() (knownHosts, error) {
 	path := h.config.HostKeys.KnownHostsFile
-	text, err := os.ReadFile(path)
+	text, err := os.ReadFile(path) //nolint:gosec // the path is the caller's configuration
 	if errors.Is(err, fs.ErrNotExist) {
 		return knownHosts{check: func(string, ssh.PublicKey) error { return new(knownhosts.KeyError) }}, nil
 	}
@@ -210,8 +210,7 @@ func (h *hostKeyCheck) known() (knownHosts, error) {
 // keys are the plain keys of a host, and whether authorities may vouch for it. The
 // package tells them only to who presents a key that is none of them.
 func (k knownHosts) keys(address string) (keys []ssh.PublicKey, authorities bool) {
-	var unknown *knownhosts.KeyError
-	if errors.As(k.check(address, noKey{}), &unknown) {
+	if unknown, ok := errors.AsType[*knownhosts.KeyError](k.check(address, noKey{})); ok {
 		for _, w := range unknown.Want {
 			keys = append(keys, w.Key)
 		}

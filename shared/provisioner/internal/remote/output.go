@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -105,8 +106,8 @@ var trapLine = regexp.MustCompile(`^kubeopera: line ([0-9]{1,9}): command failed
 
 // failedLine is where a script's ERR trap says that it failed; 0 if it does not.
 func failedLine(tail []string) int {
-	for i := len(tail) - 1; i >= 0; i-- {
-		if m := trapLine.FindStringSubmatch(tail[i]); m != nil {
+	for _, line := range slices.Backward(tail) {
+		if m := trapLine.FindStringSubmatch(line); m != nil {
 			n, err := strconv.Atoi(m[1])
 			if err == nil {
 				return n

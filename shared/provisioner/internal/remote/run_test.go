@@ -209,7 +209,7 @@ func TestRunSurvivesADeadPath(t *testing.T) {
 	t.Parallel()
 	s := sshtest.Start(t, sshtest.Options{})
 	c := configFor(s)
-	c.KeepaliveInterval, c.KeepaliveMisses = 20*time.Millisecond, 2
+	c.KeepaliveInterval, c.KeepaliveMisses = 50*time.Millisecond, 3
 	h := connect(t, c)
 	gate := filepath.Join(s.Dir, "gate")
 	var out collector
@@ -252,14 +252,14 @@ func newGated(s *sshtest.Server) gated {
 
 func (g gated) count() int { return len(readFile(g.runs)) }
 
-func (g gated) start(tb testing.TB, ctx context.Context, h *remote.Host) (out *collector, ended chan error) { //nolint:revive // tests' tb comes first
+func (g gated) start(ctx context.Context, tb testing.TB, h *remote.Host) (ended chan error) {
 	tb.Helper()
-	out, ended = new(collector), make(chan error, 1)
+	out, ended := new(collector), make(chan error, 1)
 	go func() {
 		ended <- h.Run(ctx, remote.Script{Name: "gated", ID: "gated", Body: g.body, Output: out})
 	}()
 	eventually(tb, "the script prints", func() bool { return out.String() == "before\n" })
-	return out, ended
+	return ended
 }
 
 func TestClientsWithOneIDShareARun(t *testing.T) {
@@ -296,10 +296,10 @@ func TestResultIsKeptUntilItIsDelivered(t *testing.T) {
 	g := newGated(s)
 	c := configFor(s)
 	c.MaxRetries = 3
-	_, ended := g.start(t, t.Context(), connect(t, c))
+	ended := g.start(t.Context(), t, connect(t, c))
 	s.Fail(sshtest.Faults{RefuseConnections: true})
 	s.Drop()
-	as[*remote.UnreachableError](t, <-ended)
+	expect[*remote.UnreachableError](t, <-ended)
 	s.Fail(sshtest.Faults{})
 	open(t, g.gate)
 	eventually(t, "it ends", func() bool { return readFile(s.StateDir()+"/gated/result") != "" })
@@ -344,7 +344,7 @@ func TestInterruptedRun(t *testing.T) {
 			t.Parallel()
 			s := sshtest.Start(t, sshtest.Options{})
 			g, h := newGated(s), connect(t, configFor(s))
-			_, ended := g.start(t, t.Context(), h)
+			ended := g.start(t.Context(), t, h)
 			c.interrupt(t, s)
 			e := as[*remote.InterruptedError](t, <-ended)
 			if e.Reason != c.want || !cmp.Equal(e.Tail, []string{"before"}) {
@@ -353,7 +353,7 @@ func TestInterruptedRun(t *testing.T) {
 			eventually(t, "no process is left", func() bool { return len(s.Processes()) == 0 })
 			open(t, g.gate)
 			err := h.Run(t.Context(), remote.Script{Name: "gated", ID: "gated", Body: g.body})
-			if as[*remote.ExitError](t, err); g.count() != 2 {
+			if expect[*remote.ExitError](t, err); g.count() != 2 {
 				t.Errorf("ran %d times", g.count())
 			}
 		})
@@ -388,7 +388,7 @@ func TestCancelKillsTheProcesses(t *testing.T) {
 		s := sshtest.Start(t, sshtest.Options{})
 		g, h := newGated(s), connect(t, configFor(s))
 		ctx, cancel := context.WithCancelCause(t.Context())
-		_, ended := g.start(t, ctx, h)
+		ended := g.start(ctx, t, h)
 		cause := errors.New("enough")
 		cancel(cause)
 		if err := <-ended; !errors.Is(err, cause) || !strings.Contains(err.Error(), "it was stopped on the host") {
@@ -397,7 +397,7 @@ func TestCancelKillsTheProcesses(t *testing.T) {
 		eventually(t, "no process is left", func() bool { return len(s.Processes()) == 0 })
 		open(t, g.gate)
 		err := h.Run(t.Context(), remote.Script{Name: "gated", ID: "gated", Body: g.body})
-		if as[*remote.ExitError](t, err); g.count() != 2 {
+		if expect[*remote.ExitError](t, err); g.count() != 2 {
 			t.Errorf("ran %d times", g.count())
 		}
 	})
@@ -407,7 +407,7 @@ func TestCancelKillsTheProcesses(t *testing.T) {
 		g, h := newGated(s), connect(t, configFor(s))
 		g.body = append([]byte("trap '' TERM\n"), g.body...)
 		ctx, cancel := context.WithCancel(t.Context())
-		_, ended := g.start(t, ctx, h)
+		ended := g.start(ctx, t, h)
 		s.Drop()
 		cancel()
 		if err := <-ended; !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "it was stopped on the host") {
@@ -420,8 +420,8 @@ func TestCancelKillsTheProcesses(t *testing.T) {
 		s := sshtest.Start(t, sshtest.Options{})
 		g := newGated(s)
 		ctx, cancel := context.WithCancel(t.Context())
-		_, first := g.start(t, ctx, connect(t, configFor(s)))
-		_, second := g.start(t, t.Context(), connect(t, configFor(s)))
+		first := g.start(ctx, t, connect(t, configFor(s)))
+		second := g.start(t.Context(), t, connect(t, configFor(s)))
 		cancel()
 		if err := <-first; !errors.Is(err, context.Canceled) {
 			t.Error(err)
@@ -437,7 +437,7 @@ func TestCancelKillsTheProcesses(t *testing.T) {
 		c := configFor(s)
 		c.MaxRetries = 2
 		ctx, cancel := context.WithCancel(t.Context())
-		_, ended := g.start(t, ctx, connect(t, c))
+		ended := g.start(ctx, t, connect(t, c))
 		s.Fail(sshtest.Faults{RefuseConnections: true})
 		cancel()
 		s.Drop()

@@ -231,7 +231,7 @@ func (r *run) follow(ctx context.Context) (endFrame, error) {
 		}
 	}
 	r.begun = true
-	_, err := h.do(ctx, x)
+	err := h.do(ctx, x)
 	var exit *ExitError
 	switch {
 	case failure != nil:
@@ -310,7 +310,7 @@ func (r *run) stop(ctx context.Context) error {
 		mark := rand.Text()
 		x := &exchange{program: r.program(mark, 0, "stop"), out: newStream(mark)}
 		x.out.frame = func(words []string) { stopped = words[0] == "stopped" }
-		_, err := h.do(ctx, x)
+		err := h.do(ctx, x)
 		if stopped {
 			return fmt.Errorf("%w; it was stopped on the host", cause)
 		}

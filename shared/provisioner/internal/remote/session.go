@@ -52,11 +52,11 @@ func (x *exchange) answer(text string) {
 }
 
 // do has a program executed on the host. The error is a lostError if nobody knows
-// how it ended, and nil with a status if it did.
-func (h *Host) do(ctx context.Context, x *exchange) (status int, err error) {
+// how it ended, and an ExitError if its status is not 0.
+func (h *Host) do(ctx context.Context, x *exchange) error {
 	session, c, err := h.session(ctx)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	parent := ctx
 	ctx, x.abort = context.WithCancelCause(ctx)
@@ -77,7 +77,7 @@ func (h *Host) do(ctx context.Context, x *exchange) (status int, err error) {
 	stderr, complaint := newLines(h.masks, nil)
 	session.Stdout, session.Stderr = x.out, stderr
 	if x.stdin, err = session.StdinPipe(); err != nil {
-		return 0, &lostError{err}
+		return &lostError{err}
 	}
 	program := "{\n" + x.program + "\n}"
 	x.fed = make(chan struct{})
@@ -100,25 +100,26 @@ func (h *Host) do(ctx context.Context, x *exchange) (status int, err error) {
 	}
 	_ = stderr.Close()
 	if parent.Err() != nil {
-		return 0, context.Cause(parent)
+		return context.Cause(parent)
 	}
 	if cause := context.Cause(ctx); cause != nil {
-		return 0, cause
+		return cause
 	}
+	status := 0
 	var exit *ssh.ExitError
 	switch {
 	case errors.As(err, &exit):
 		status = exit.ExitStatus()
 	case err != nil && !errors.Is(err, io.EOF): // EOF: it did not read all of its input
-		return 0, &lostError{err}
+		return &lostError{err}
 	}
 	if x.out.seen == 0 {
-		return status, h.unheard(status, complaint.tail)
+		return h.unheard(status, complaint.tail)
 	}
 	if status != 0 {
-		return status, exitError("", status, complaint.tail)
+		return exitError("", status, complaint.tail)
 	}
-	return 0, nil
+	return nil
 }
 
 // feed writes program and input, and closes the input unless it goes on.
@@ -183,8 +184,7 @@ func (h *Host) session(ctx context.Context) (*ssh.Session, *connection, error) {
 			return nil, nil, &UnreachableError{Target: h.config.Target, Attempts: attempt, Err: fmt.Errorf("open a session: %w", h.masked(err))}
 		}
 		h.log.DebugContext(ctx, "host opens no session", "attempt", attempt, "error", h.masked(err))
-		var refused *ssh.OpenChannelError
-		if !errors.As(err, &refused) { // refused: it has too many, and may have fewer soon
+		if _, refused := errors.AsType[*ssh.OpenChannelError](err); !refused { // refused: it has too many, and may have fewer soon
 			_ = c.client.Close()
 			<-c.gone
 		}
@@ -240,7 +240,7 @@ func (h *Host) output(ctx context.Context, name, command string, stdin []byte) (
 		}
 		out = append(out, p...)
 	}
-	_, err := h.do(ctx, x)
+	err := h.do(ctx, x)
 	var lost *lostError
 	var exit *ExitError
 	switch {

@@ -37,7 +37,12 @@ start() {
   done
   umask 077
   mkdir -p "$steps" || return
+  new=
   prepare
+  if [ -z "$new" ]; then
+    say fail "the host cannot make a directory in $steps: is the disk full?"
+    return
+  fi
   if ! head -c "$((supervise_size + script_size + stdin_size))" >"$new/input"; then
     say fail "the host cannot store the script: is the disk full?"
     rm -rf "$new"

@@ -55,15 +55,15 @@ func (s *stream) Write(p []byte) (int, error) {
 		}
 		s.pass(at)
 		rest := s.held[len(s.mark):]
-		end := bytes.IndexByte(rest, '\n')
-		if end < 0 {
+		line, after, complete := bytes.Cut(rest, []byte("\n"))
+		if !complete {
 			if len(rest) > maxFrame {
 				s.refuse(errors.New("a line of its answer does not end"))
 			}
 			break
 		}
-		words := strings.Fields(string(rest[:end]))
-		s.held = rest[end+1:]
+		words := strings.Fields(string(line))
+		s.held = after
 		s.seen++
 		if len(words) == 0 {
 			s.refuse(errors.New("its answer is empty"))

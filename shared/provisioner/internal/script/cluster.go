@@ -80,7 +80,7 @@ func initBody(env v1alpha1.Environment, p InitParameters, tainted bool, names []
 		}
 		names = append(names, public)
 	}
-	documents, err := initDocuments(env, p.Node, endpoint, version, choosePodSubnet(p.Node), tainted, names)
+	documents, err := initDocuments(env, p.Node, endpoint, version, choosePodSubnet(env, p.Node), tainted, names)
 	if err != nil {
 		return body{}, err
 	}

@@ -131,8 +131,11 @@ func kubeadmBody(env v1alpha1.Environment, node Node) (body, error) {
 	}, nil
 }
 
-// choosePodSubnet avoids the network of the machines.
-func choosePodSubnet(node Node) string {
+// choosePodSubnet is the environment's, or avoids the network of the machines.
+func choosePodSubnet(env v1alpha1.Environment, node Node) string {
+	if c := env.Spec.Cluster; c != nil && c.PodCIDR != "" {
+		return c.PodCIDR
+	}
 	if address, err := netip.ParseAddr(node.Address); err == nil && netip.MustParsePrefix(podSubnet).Contains(address.Unmap()) {
 		return otherPodSubnet
 	}

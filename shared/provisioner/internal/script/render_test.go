@@ -243,13 +243,17 @@ func TestKubeadmAcceptsConfigurations(t *testing.T) {
 
 func TestPodsAreNotWhereMachinesAre(t *testing.T) {
 	t.Parallel()
-	for address, want := range map[string]string{"10.0.0.5": "192.168.0.0/16", "192.168.7.5": "10.244.0.0/16"} {
-		s, err := script.Init(environment(nil), script.InitParameters{Node: script.Node{Name: "n", Address: address}})
+	for _, test := range []struct{ address, asked, want string }{
+		{"10.0.0.5", "", "192.168.0.0/16"}, {"192.168.7.5", "", "10.244.0.0/16"}, {"192.168.7.5", "172.20.0.0/16", "172.20.0.0/16"},
+	} {
+		env := environment(nil)
+		env.Spec.Cluster = &v1alpha1.ClusterSpec{PodCIDR: test.asked}
+		s, err := script.Init(env, script.InitParameters{Node: script.Node{Name: "n", Address: test.address}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(string(s.Body), "POD_SUBNET='"+want+"'\n") {
-			t.Errorf("pods of %s are not in %s", address, want)
+		if !strings.Contains(string(s.Body), "POD_SUBNET='"+test.want+"'\n") {
+			t.Errorf("pods of %s are not in %s", test.address, test.want)
 		}
 	}
 }

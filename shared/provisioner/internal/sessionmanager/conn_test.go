@@ -77,7 +77,7 @@ func TestIntact(t *testing.T) {
 			t.Parallel()
 			atAgent, end := tcpPipe(t)
 			w := start(t, &sessionmanagertest.Service{
-				Dial: func() (net.Conn, error) { return atAgent, nil }, Faults: network.faults, Resend: 10 * time.Millisecond,
+				Dial: func() (net.Conn, error) { return atAgent, nil }, Faults: network.faults, Resend: 2 * time.Millisecond,
 			}, false, nil)
 			c := w.connect(t)
 			var all sync.WaitGroup

@@ -1,3 +1,5 @@
+//go:build unix
+
 // Package sshtest is an SSH server in the process of a test. It executes
 // commands by the local shell, with state and boot id in a directory of the test,
 // and fails in all the ways that networks and hosts do. It stands in for OpenSSH's
@@ -70,7 +72,6 @@ type Server struct {
 	conns    map[*faultyConn]bool
 	accepted int
 	sessions int
-	users    []string
 }
 
 // Faults are what goes wrong. The zero value is nothing.

@@ -1,3 +1,5 @@
+//go:build unix
+
 package sshtest
 
 import (
@@ -102,21 +104,22 @@ func (s *Server) execute(ch ssh.Channel, command string, gone <-chan struct{}) {
 		_ = f.Close()
 	}
 	<-ended
-	status := 0
-	waited := make(chan error, 1)
-	go func() { waited <- cmd.Wait() }()
+	status := make(chan uint32, 1)
+	go func() {
+		code := 0
+		if exit, failed := errors.AsType[*exec.ExitError](cmd.Wait()); failed {
+			code = exit.ExitCode()
+		}
+		if code < 0 { // killed
+			code = 255
+		}
+		status <- uint32(code)
+	}()
 	select {
-	case err = <-waited:
-		var exit *exec.ExitError
-		if errors.As(err, &exit) {
-			status = exit.ExitCode()
-		}
-		if status < 0 {
-			status = 255
-		}
-		_, _ = ch.SendRequest("exit-status", false, ssh.Marshal(struct{ Status uint32 }{uint32(status)}))
+	case code := <-status:
+		_, _ = ch.SendRequest("exit-status", false, ssh.Marshal(struct{ Status uint32 }{code}))
 	case <-gone:
-		s.tasks.Go(func() { <-waited }) // reaped whenever it ends
+		s.tasks.Go(func() { <-status }) // reaped whenever it ends
 	}
 	_ = ch.Close()
 	_ = inW.Close()
