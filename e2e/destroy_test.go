@@ -28,6 +28,9 @@ func destroy(t *testing.T, run api.Provision) {
 	}
 	_, err = p.Kubeconfig(t.Context(), run.ID)
 	harness.WantProblem(t, err, http.StatusGone, "kubeconfig_gone")
+	gone := scaffolding{provision: run.ID, environment: "gone", domain: "gone.example.com", password: "any"}
+	_, err = platform.Scaffolder(t).StartScaffold(t.Context(), gone.request())
+	harness.WantProblem(t, err, http.StatusConflict, "provision_not_ready")
 	vpcs, err := ec2.NewFromConfig(awsConfig()).DescribeVpcs(t.Context(), &ec2.DescribeVpcsInput{
 		Filters: []ec2types.Filter{{Name: aws.String("tag:kubeopera.io/environment"), Values: []string{run.TerraformEnvironment}}},
 	})

@@ -38,7 +38,7 @@ func TestUserGuide(t *testing.T) {
 	}
 	cmd := exec.CommandContext(t.Context(), "bash", "-c", script.String())
 	cmd.Dir = t.TempDir()
-	cmd.Env = append(os.Environ(), "URL="+platform.Service.URL(), "KEY="+platform.Service.Key(), "CREDENTIAL="+platform.Credential,
+	cmd.Env = append(os.Environ(), "URL="+platform.ClusterProvisioner.URL(), "KEY="+platform.ClusterProvisioner.Key(), "CREDENTIAL="+platform.Credential,
 		"BIN="+filepath.Join(root, "bin"))
 	out, err := cmd.CombinedOutput()
 	if err != nil {

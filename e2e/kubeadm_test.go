@@ -98,6 +98,7 @@ func provisionKubeadm(t *testing.T, name string, controlPlanes int) {
 				t.Error(err)
 			}
 		}
+		scaffoldDry(t, name, api.ScaffoldTarget{ProvisionID: run.ID}, secrets)
 	})
 
 	t.Run("what the cluster stands on cannot be changed", func(t *testing.T) {

@@ -277,9 +277,27 @@ func checkCredential(t *testing.T, run api.Provision) {
 // evidence is what a run leaves behind, by where it is.
 func evidence(t *testing.T, run api.Provision) map[string][]byte {
 	t.Helper()
+	found := traces(t, runcontract.KindProvision, run.ID, platform.ClusterProvisioner)
+	answer, err := yaml.Marshal(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found["the API's answer"] = answer
+	found["the log"] = []byte(platform.Logs(t, run.ID))
+	state, err := platform.AWS.S3().Object("kubeopera-terraform-state-"+run.TerraformEnvironment, "terraform.tfstate")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found["the state"] = state
+	return found
+}
+
+// traces are what a run of any kind leaves in the host cluster and at its service.
+func traces(t *testing.T, kind runcontract.Kind, id string, service *sim.Service) map[string][]byte {
+	t.Helper()
 	ctx := t.Context()
 	core := platform.Kubernetes.CoreV1()
-	name := "provision-" + run.ID
+	name := runcontract.JobName(kind, id)
 	found := map[string][]byte{}
 	add := func(where string, object any, err error) {
 		t.Helper()
@@ -296,27 +314,23 @@ func evidence(t *testing.T, run api.Provision) map[string][]byte {
 	add("the ConfigMap", configMap, err)
 	job, err := platform.Kubernetes.BatchV1().Jobs(sim.RunNamespace).Get(ctx, name, metav1.GetOptions{})
 	add("the Job", job, err)
-	pods, err := core.Pods(sim.RunNamespace).List(ctx, metav1.ListOptions{LabelSelector: runcontract.LabelRunID + "=" + run.ID})
+	pods, err := core.Pods(sim.RunNamespace).List(ctx, metav1.ListOptions{LabelSelector: runcontract.LabelRunID + "=" + id})
 	add("the pods", pods, err)
 	events, err := core.Events(sim.RunNamespace).List(ctx, metav1.ListOptions{})
 	add("the events", events, err)
-	outputs, err := core.Secrets(sim.RunNamespace).Get(ctx, name+"-outputs", metav1.GetOptions{})
-	if err == nil {
-		delete(outputs.Data, runcontract.KeyKubeconfig) // holds a credential by design
-		delete(outputs.Data, runcontract.KeyKubeconfigInternal)
-	}
-	add("the outputs Secret", outputs, err)
-	add("the API's answer", run, nil)
-	found["the log"] = []byte(platform.Logs(t, run.ID))
-	state, err := platform.AWS.S3().Object("kubeopera-terraform-state-"+run.TerraformEnvironment, "terraform.tfstate")
+	outputs, err := core.Secrets(sim.RunNamespace).Get(ctx, runcontract.OutputsSecretName(kind, id), metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	found["the state"] = state
+	for key, data := range outputs.Data {
+		if key != runcontract.KeyKubeconfig && key != runcontract.KeyKubeconfigInternal { // hold a credential by design
+			found["the outputs Secret's "+key] = data
+		}
+	}
 	for what, file := range map[string]string{
-		"the database":       platform.Service.Database(),
-		"the database's WAL": platform.Service.Database() + "-wal",
-		"the service's log":  platform.Service.LogFile(),
+		"the database":       service.Database(),
+		"the database's WAL": service.Database() + "-wal",
+		"the service's log":  service.LogFile(),
 	} {
 		data, err := os.ReadFile(file)
 		if err != nil {
@@ -324,15 +338,15 @@ func evidence(t *testing.T, run api.Provision) map[string][]byte {
 		}
 		found[what] = data
 	}
-	found["the metrics"] = metrics(t)
+	found["the metrics"] = metrics(t, service)
 	return found
 }
 
-func metrics(t *testing.T) []byte {
+func metrics(t *testing.T, service *sim.Service) []byte {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, platform.Service.URL()+"/metrics", nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, service.URL()+"/metrics", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -75,6 +75,8 @@ func TestProvisionWithARole(t *testing.T) {
 		t.Errorf("no kube-system among %d namespaces", len(namespaces.Items))
 	}
 
+	t.Run("it can be scaffolded, with its token and with the role", func(t *testing.T) { scaffoldWithARole(t, run, config, credential) })
+
 	t.Run("neither token, external id nor session is anywhere else", func(t *testing.T) {
 		secrets := map[string]string{"the token": config.BearerToken, "the external id": externalID}
 		for _, key := range keys {

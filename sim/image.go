@@ -9,9 +9,12 @@ import (
 	"github.com/kubeopera/platform/sim/terraform"
 )
 
-// RunnerImage is the name of the runner's image; it must be the one that
-// cluster-provisioner's Job builder pins, which a test holds it to.
-const RunnerImage = "kubeopera/terraform-runner:0.1.0"
+// Names of the runners' images; they must be those that the services' Job builders
+// pin, which a test holds them to.
+const (
+	RunnerImage         = "kubeopera/terraform-runner:0.1.0"
+	ScaffoldRunnerImage = "kubeopera/scaffold-runner:0.1.0"
+)
 
 // hostPaths are what a runner's container sees of this machine: what the image
 // has of Debian (a dynamic loader, git, certificates), and no more.
@@ -21,18 +24,36 @@ var hostPaths = []string{
 	"/etc/ssl", "/etc/pki", "/etc/ca-certificates", "/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/passwd", "/etc/group", "/etc/ld.so.cache",
 }
 
-// Paths inside the runner's image, as tfrunner/deploy/Dockerfile makes it.
+// Paths inside the images, as their Dockerfiles make them.
 const (
-	runnerInImage    = "/usr/local/bin/terraform-runner"
-	terraformInImage = "/usr/local/bin/terraform"
+	programsInImage  = "/usr/local/bin"
 	providersInImage = "/usr/share/terraform/providers"
 	cliConfigInImage = "/etc/kubeopera/terraform.rc"
 )
 
-// runnerImage is the runner's image: the same paths and environment as the
-// real one's, bound from this machine. cliConfig is the image's Terraform
+// terraformRunnerImage is terraform-runner's image. cliConfig is its Terraform
 // configuration file.
-func runnerImage(runner, cliConfig string, tf terraform.Installation) (node.Image, error) {
+func terraformRunnerImage(runner, cliConfig string, tf terraform.Installation) (node.Image, error) {
+	return runnerImage("terraform-runner", map[string]string{
+		programsInImage + "/terraform-runner": runner,
+		programsInImage + "/terraform":        tf.Binary,
+		providersInImage:                      tf.Mirror,
+		cliConfigInImage:                      cliConfig,
+	}, map[string]string{"TF_CLI_CONFIG_FILE": cliConfigInImage})
+}
+
+// scaffoldRunnerImage is scaffold-runner's image, of the programs in bin.
+func scaffoldRunnerImage(bin string) (node.Image, error) {
+	binds := map[string]string{}
+	for _, program := range []string{"scaffold-runner", "generate-gitops-env"} {
+		binds[programsInImage+"/"+program] = filepath.Join(bin, program)
+	}
+	return runnerImage("scaffold-runner", binds, map[string]string{"HOME": "/tmp/home"})
+}
+
+// runnerImage is the image of a runner of that name: the same paths and
+// environment as the real one's, bound from this machine.
+func runnerImage(runner string, own, env map[string]string) (node.Image, error) {
 	binds := map[string]string{}
 	for _, path := range hostPaths {
 		target, err := filepath.EvalSymlinks(path)
@@ -44,23 +65,13 @@ func runnerImage(runner, cliConfig string, tf terraform.Installation) (node.Imag
 		}
 		binds[path] = target
 	}
-	for target, source := range map[string]string{
-		runnerInImage:    runner,
-		terraformInImage: tf.Binary,
-		providersInImage: tf.Mirror,
-		cliConfigInImage: cliConfig,
-	} {
+	for target, source := range own {
 		if _, err := os.Stat(source); err != nil {
-			return node.Image{}, fmt.Errorf("runner image: %w", err)
+			return node.Image{}, fmt.Errorf("image of %s: %w", runner, err)
 		}
 		binds[target] = source
 	}
-	return node.Image{
-		Binds: binds,
-		Env: map[string]string{
-			"PATH":               "/usr/local/bin:/usr/bin:/bin",
-			"TF_CLI_CONFIG_FILE": cliConfigInImage,
-		},
-		Entrypoint: []string{runnerInImage, "init", "--", runnerInImage},
-	}, nil
+	env["PATH"] = programsInImage + ":/usr/bin:/bin"
+	program := programsInImage + "/" + runner
+	return node.Image{Binds: binds, Env: env, Entrypoint: []string{program, "init", "--", program}}, nil
 }

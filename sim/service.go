@@ -15,6 +15,9 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/kubeopera/platform/sim/faultproxy"
 	"github.com/kubeopera/platform/sim/process"
 )
 
@@ -24,6 +27,8 @@ const stopGrace = 30 * time.Second
 // Service is a service's process: the real binary under its own
 // ServiceAccount. It keeps its address, key and database over restarts.
 type Service struct {
+	API *faultproxy.Proxy // the host cluster's API server as this service sees it
+
 	binary string
 	dir    string
 	env    map[string]string
@@ -33,29 +38,76 @@ type Service struct {
 	process *process.Process // nil while it is down
 }
 
-// newService prepares a service; dir gets its database, keys and log.
-func newService(ctx context.Context, binary, dir string, env map[string]string) (*Service, error) {
+// newService prepares the service of that name, which is its ServiceAccount's as
+// well. It gets what every service is configured with, and env on top. It is not
+// started; Stop stops it.
+func (s *Simulator) newService(ctx context.Context, name, binary string, env map[string]string) (*Service, error) {
+	dir := filepath.Join(s.config.Dir, name)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	key := rand.Text()
-	digest := sha256.Sum256([]byte(key))
-	keysFile := filepath.Join(dir, "api-keys")
-	if err := os.WriteFile(keysFile, []byte("simulator:"+hex.EncodeToString(digest[:])+"\n"), 0o600); err != nil {
+	proxy, err := faultproxy.Start(ctx, s.Host.URL(), s.Host.CABundle(), s.log)
+	if err != nil {
+		return nil, err
+	}
+	s.onStop(func(context.Context) error { return proxy.Close() })
+	kubeconfig := filepath.Join(dir, "kubeconfig")
+	if err := s.writeServiceKubeconfig(ctx, name, proxy, kubeconfig); err != nil {
 		return nil, err
 	}
 	port, err := process.FreePort(ctx)
 	if err != nil {
 		return nil, err
 	}
-	addr := fmt.Sprintf("127.0.0.1:%d", port)
-	s := &Service{binary: binary, dir: dir, addr: addr, key: key, env: maps.Clone(env)}
-	s.env["LISTEN_ADDRESS"] = addr
-	s.env["API_KEYS_FILE"] = keysFile
-	if s.env["DATABASE_URL"] == "" {
-		s.env["DATABASE_URL"] = "sqlite://" + s.Database()
+	service := &Service{API: proxy, binary: binary, dir: dir, addr: fmt.Sprintf("127.0.0.1:%d", port)}
+	service.env = map[string]string{
+		"LISTEN_ADDRESS":            service.addr,
+		"API_KEYS_FILE":             filepath.Join(dir, "api-keys"),
+		"DATABASE_URL":              "sqlite://" + service.Database(),
+		"KUBECONFIG":                kubeconfig,
+		"AUTH_SERVICE_URL":          s.authURL,
+		"AUTH_SERVICE_API_KEY_FILE": s.authKeyFile,
+		"RUNNER_ENV":                "AWS_ENDPOINT_URL=" + s.AWS.URL() + ",AWS_ENDPOINT_URL_STS=" + s.AWS.URL(), // a role's sessions need the second
+		"SWEEP_INTERVAL":            "1s",
+		"LOG_LEVEL":                 "debug",
 	}
-	return s, nil
+	maps.Copy(service.env, env)
+	if service.key, err = service.addCaller("simulator"); err != nil {
+		return nil, err
+	}
+	s.onStop(func(context.Context) error { return service.Stop() })
+	return service, nil
+}
+
+// writeServiceKubeconfig writes the kubeconfig with which a service reaches the
+// API server through its proxy.
+func (s *Simulator) writeServiceKubeconfig(ctx context.Context, account string, proxy *faultproxy.Proxy, file string) error {
+	direct, err := s.Host.ServiceAccountKubeconfig(ctx, ServiceNamespace, account, 24*time.Hour)
+	if err != nil {
+		return err
+	}
+	config, err := clientcmd.Load(direct)
+	if err != nil {
+		return err
+	}
+	for _, cluster := range config.Clusters {
+		cluster.Server = proxy.URL()
+		cluster.CertificateAuthorityData = proxy.CA()
+	}
+	return clientcmd.WriteToFile(*config, file)
+}
+
+// addCaller gives somebody an API key of the service, which it reads when it
+// starts.
+func (s *Service) addCaller(name string) (key string, err error) {
+	key = rand.Text()
+	digest := sha256.Sum256([]byte(key))
+	file, err := os.OpenFile(s.env["API_KEYS_FILE"], os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return "", err
+	}
+	_, err = fmt.Fprintf(file, "%s:%s\n", name, hex.EncodeToString(digest[:]))
+	return key, errors.Join(err, file.Close())
 }
 
 // Replica is a second process of the service: the same program, configuration,

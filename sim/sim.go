@@ -13,13 +13,13 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/kubeopera/platform/shared/cloudcred"
 	"github.com/kubeopera/platform/shared/redact"
@@ -29,23 +29,29 @@ import (
 	"github.com/kubeopera/platform/sim/aws/eks"
 	"github.com/kubeopera/platform/sim/aws/ekstoken"
 	"github.com/kubeopera/platform/sim/controlplane"
-	"github.com/kubeopera/platform/sim/faultproxy"
 	"github.com/kubeopera/platform/sim/git"
+	"github.com/kubeopera/platform/sim/gitops"
 	"github.com/kubeopera/platform/sim/machine"
 	"github.com/kubeopera/platform/sim/node"
+	"github.com/kubeopera/platform/sim/podnetwork"
 	"github.com/kubeopera/platform/sim/terraform"
 )
 
-// The namespaces and ServiceAccount that deploy/ makes.
+// The namespaces that deploy/ makes.
 const (
 	RunNamespace     = "kubeopera-provisioning"
 	ServiceNamespace = "kubeopera-core"
-	serviceAccount   = "cluster-provisioner"
+)
+
+// Names of the services, and of their ServiceAccounts in deploy/.
+const (
+	clusterProvisioner = "cluster-provisioner"
+	gitopsScaffolder   = "gitops-scaffolder"
 )
 
 const (
-	// modulesCA is the ConfigMap with the Git server's certificate authority.
-	modulesCA = "modules-repository-ca"
+	// gitCA is the ConfigMap with the Git server's certificate authority.
+	gitCA = "git-server-ca"
 	// modulesTag is the pinned ref of the modules repository.
 	modulesTag = "v0.1.0"
 	// eksDelay is how long EKS takes for anything: long enough to be waited for.
@@ -74,8 +80,7 @@ type Simulator struct {
 	Target      *controlplane.ControlPlane // what every EKS cluster's endpoint leads to
 	Kubernetes  kubernetes.Interface       // of Host, with all rights
 	Node        *node.Node
-	Image       node.Image        // what Node has under the name RunnerImage
-	APIProxy    *faultproxy.Proxy // Host as the service sees it
+	Image       node.Image // what Node has under the name RunnerImage
 	AWS         *aws.Account
 	Machines    *machine.Machines   // what runs AWS's EC2 instances
 	AccessKey   cloudcred.AccessKey // valid in AWS
@@ -83,24 +88,37 @@ type Simulator struct {
 	AuthService *authservice.Server
 	Git         *git.Server
 	Modules     *git.Repository
-	Service     *Service
+	Trees       *Repository // the platform's own, for GitOps trees
 
+	ClusterProvisioner *Service
+	GitOpsScaffolder   *Service
+
+	config         Config
 	log            *slog.Logger
 	authURL        string
-	hostKubeconfig string
+	authKeyFile    string
 	modules        fs.FS
 	terraform      terraform.Installation
-	close          []func(context.Context) error // in the order of starting
+	provisionerKey redact.Secret       // gitops-scaffolder's at cluster-provisioner
+	digestSecret   redact.Secret       // gitops-scaffolder's
+	pods           *podnetwork.Network // of Target
+
+	mu           sync.Mutex
+	close        []func(context.Context) error // in the order of starting
+	repositories []*Repository
+
+	starting sync.Mutex     // held while target starts
+	target   *gitops.Target // Target as a cluster that trees are applied to; nil: nobody has asked for it
 }
 
-// Start brings up everything and returns once the service is ready. It must run
+// Start brings up everything and returns once the services are ready. It must run
 // inside machine.Enter. What started is stopped again if something does not.
 func Start(ctx context.Context, config Config) (_ *Simulator, err error) {
 	held, err := claim(config.Dir)
 	if err != nil {
 		return nil, err
 	}
-	s := &Simulator{log: config.Log}
+	s := &Simulator{config: config, log: config.Log}
 	s.onStop(func(context.Context) error { return held.Close() })
 	defer func() {
 		if err != nil {
@@ -109,19 +127,20 @@ func Start(ctx context.Context, config Config) (_ *Simulator, err error) {
 	}()
 	for _, step := range []struct {
 		name string
-		do   func(context.Context, Config) error
+		do   func(context.Context) error
 	}{
 		{"Terraform", s.findTerraform}, // first, since a download that fails should fail at once
 		{"AWS", s.startAWS},
 		{"machines", s.startMachines},
 		{"host cluster", s.startHost},
 		{"node", s.startNode},
-		{"modules repository", s.startGit},
 		{"auth-service", s.startAuthService},
-		{"cluster-provisioner", s.startService},
+		{"Git server", s.startGit},
+		{clusterProvisioner, s.startClusterProvisioner},
+		{gitopsScaffolder, s.startGitOpsScaffolder},
 	} {
 		started := time.Now()
-		if err := step.do(ctx, config); err != nil {
+		if err := step.do(ctx); err != nil {
 			return nil, fmt.Errorf("simulator: %s: %w", step.name, err)
 		}
 		s.log.InfoContext(ctx, "started", "part", step.name, "seconds", time.Since(started).Round(10*time.Millisecond).Seconds())
@@ -134,31 +153,47 @@ func (s *Simulator) Stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	var errs []error
-	for len(s.close) > 0 {
-		last := len(s.close) - 1
-		errs = append(errs, s.close[last](ctx))
-		s.close = s.close[:last]
+	for {
+		stop := s.lastStarted()
+		if stop == nil {
+			return errors.Join(errs...)
+		}
+		errs = append(errs, stop(ctx))
 	}
-	return errors.Join(errs...)
 }
 
-func (s *Simulator) onStop(f func(context.Context) error) { s.close = append(s.close, f) }
+// onStop has Stop call f before what was registered earlier.
+func (s *Simulator) onStop(f func(context.Context) error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.close = append(s.close, f)
+}
 
-func (s *Simulator) findTerraform(ctx context.Context, config Config) (err error) {
-	s.terraform, err = terraform.Find(ctx, config.Getenv, config.Cache, s.log)
+// lastStarted takes what stops the part that started last; nil if there is none.
+func (s *Simulator) lastStarted() (stop func(context.Context) error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if last := len(s.close) - 1; last >= 0 {
+		stop, s.close = s.close[last], s.close[:last]
+	}
+	return stop
+}
+
+func (s *Simulator) findTerraform(ctx context.Context) (err error) {
+	s.terraform, err = terraform.Find(ctx, s.config.Getenv, s.config.Cache, s.log)
 	return err
 }
 
 // startAWS starts the account and the API server to which the endpoints of all
 // EKS clusters lead. That one asks the account whom a token stands for.
-func (s *Simulator) startAWS(ctx context.Context, config Config) error {
-	logs := filepath.Join(config.Dir, "aws")
+func (s *Simulator) startAWS(ctx context.Context) error {
+	logs := filepath.Join(s.config.Dir, "aws")
 	if err := os.MkdirAll(logs, 0o755); err != nil {
 		return err
 	}
 	endpoint := &eks.Shared{}
 	account, err := aws.Start(ctx, aws.Config{
-		LogDir: logs, CacheDir: config.Cache, ControlPlanes: endpoint, EKSDelay: eksDelay, Addresses: loopbackBlock(), Log: s.log,
+		LogDir: logs, CacheDir: s.config.Cache, ControlPlanes: endpoint, EKSDelay: eksDelay, Addresses: loopbackBlock(), Log: s.log,
 	})
 	if err != nil {
 		return err
@@ -177,11 +212,13 @@ func (s *Simulator) startAWS(ctx context.Context, config Config) error {
 	if err := os.WriteFile(webhookFile, webhook, 0o600); err != nil {
 		return err
 	}
-	target, err := controlplane.Start(ctx, controlplane.Config{
-		Assets: config.Assets, Dir: filepath.Join(config.Dir, "target"), AuthenticationWebhook: webhookFile, Log: s.log,
-		// A kubeconfig may have the token of a ServiceAccount, which this one makes.
-		ControllerManager: true, Controllers: []string{"serviceaccount-token-controller"},
-	})
+	if s.pods, err = podnetwork.Start(ctx, filepath.Join(s.config.Dir, "target", "pods"), s.log); err != nil {
+		return err
+	}
+	s.onStop(func(context.Context) error { return s.pods.Close() })
+	target, err := controlplane.Start(ctx, gitops.Workloads(controlplane.Config{
+		Assets: s.config.Assets, Dir: filepath.Join(s.config.Dir, "target"), AuthenticationWebhook: webhookFile, Log: s.log,
+	}, s.pods))
 	if err != nil {
 		return err
 	}
@@ -195,7 +232,7 @@ func (s *Simulator) startAWS(ctx context.Context, config Config) error {
 		return err
 	}
 	endpoint.Set(eks.Endpoint{URL: target.URL(), CA: target.CABundle()})
-	return nil
+	return writeAdminKubeconfig(target, s.TargetKubeconfig())
 }
 
 // loopbackBlock is a block of loopback addresses for load balancers and elastic
@@ -207,9 +244,10 @@ func loopbackBlock() netip.Prefix {
 }
 
 // startMachines lets the account's EC2 instances run.
-func (s *Simulator) startMachines(ctx context.Context, config Config) error {
+func (s *Simulator) startMachines(ctx context.Context) error {
 	machines, err := machine.New(ctx, machine.Config{
-		Account: s.AWS, Dir: filepath.Join(config.Dir, "machines"), Assets: config.Assets, Log: s.log,
+		Account: s.AWS, Dir: filepath.Join(s.config.Dir, "machines"), Assets: s.config.Assets, Log: s.log,
+		SSHD: machine.FindSSHD(s.config.Root, false),
 	})
 	if err != nil {
 		return err
@@ -224,10 +262,10 @@ func (s *Simulator) Principal() string {
 	return "arn:aws:iam::" + s.AWS.ID() + ":user/platform"
 }
 
-func (s *Simulator) startHost(ctx context.Context, config Config) error {
+func (s *Simulator) startHost(ctx context.Context) error {
 	host, err := controlplane.Start(ctx, controlplane.Config{
-		Assets:            config.Assets,
-		Dir:               filepath.Join(config.Dir, "host"),
+		Assets:            s.config.Assets,
+		Dir:               filepath.Join(s.config.Dir, "host"),
 		ControllerManager: true,
 		Log:               s.log,
 	})
@@ -239,35 +277,52 @@ func (s *Simulator) startHost(ctx context.Context, config Config) error {
 	if s.Kubernetes, err = kubernetes.NewForConfig(host.RESTConfig()); err != nil {
 		return err
 	}
-	admin, err := host.AdminKubeconfig()
-	if err != nil {
+	if err := writeAdminKubeconfig(host, s.HostKubeconfig()); err != nil {
 		return err
 	}
-	s.hostKubeconfig = filepath.Join(config.Dir, "host.kubeconfig")
-	if err := os.WriteFile(s.hostKubeconfig, admin, 0o600); err != nil {
-		return err
+	for _, module := range []string{"provisioner", "scaffolder"} { // the first has the namespaces
+		if err := installManifests(ctx, host.RESTConfig(), filepath.Join(s.config.Root, module, "deploy")); err != nil {
+			return err
+		}
 	}
-	return installManifests(ctx, host.RESTConfig(), filepath.Join(config.Root, "provisioner", "deploy"))
+	return nil
 }
 
 // HostKubeconfig is a kubeconfig file for the host cluster, with all rights.
-func (s *Simulator) HostKubeconfig() string { return s.hostKubeconfig }
+func (s *Simulator) HostKubeconfig() string { return filepath.Join(s.config.Dir, "host.kubeconfig") }
 
-func (s *Simulator) startNode(ctx context.Context, config Config) error {
+// TargetKubeconfig is a kubeconfig file for every EKS cluster, with all rights.
+func (s *Simulator) TargetKubeconfig() string {
+	return filepath.Join(s.config.Dir, "target.kubeconfig")
+}
+
+func writeAdminKubeconfig(plane *controlplane.ControlPlane, file string) error {
+	admin, err := plane.AdminKubeconfig()
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, admin, 0o600)
+}
+
+func (s *Simulator) startNode(ctx context.Context) error {
 	var err error
-	s.Image, err = runnerImage(
-		filepath.Join(config.Bin, "terraform-runner"),
-		filepath.Join(config.Root, "tfrunner", "deploy", "terraform.rc"),
+	s.Image, err = terraformRunnerImage(
+		filepath.Join(s.config.Bin, "terraform-runner"),
+		filepath.Join(s.config.Root, "tfrunner", "deploy", "terraform.rc"),
 		s.terraform,
 	)
+	if err != nil {
+		return err
+	}
+	scaffoldRunner, err := scaffoldRunnerImage(s.config.Bin)
 	if err != nil {
 		return err
 	}
 	s.Node, err = node.New(node.Config{
 		RESTConfig: s.Host.RESTConfig(),
 		TLS:        s.Host.KubeletTLS(),
-		Dir:        filepath.Join(config.Dir, "node"),
-		Images:     map[string]node.Image{RunnerImage: s.Image},
+		Dir:        filepath.Join(s.config.Dir, "node"),
+		Images:     map[string]node.Image{RunnerImage: s.Image, ScaffoldRunnerImage: scaffoldRunner},
 		Backoff:    time.Second,
 		Log:        s.log,
 	})
@@ -285,9 +340,10 @@ func (s *Simulator) startNode(ctx context.Context, config Config) error {
 	}
 }
 
-// startGit serves the checkout's modules/ the way a team's repository would.
-func (s *Simulator) startGit(ctx context.Context, config Config) error {
-	server, err := git.Start(ctx, filepath.Join(config.Dir, "git"), s.log)
+// startGit serves the checkout's modules/ the way a team's repository would, and
+// has an empty repository for trees.
+func (s *Simulator) startGit(ctx context.Context) error {
+	server, err := git.Start(ctx, filepath.Join(s.config.Dir, "git"), s.log)
 	if err != nil {
 		return err
 	}
@@ -296,14 +352,18 @@ func (s *Simulator) startGit(ctx context.Context, config Config) error {
 	if s.Modules, err = server.Create(ctx, "gitops-iac"); err != nil {
 		return err
 	}
-	s.modules = os.DirFS(filepath.Join(config.Root, "modules"))
+	s.modules = os.DirFS(filepath.Join(s.config.Root, "modules"))
 	if err := s.PublishModules(ctx, nil); err != nil {
 		return err
 	}
 	_, err = s.Kubernetes.CoreV1().ConfigMaps(RunNamespace).Create(ctx, &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Name: modulesCA},
-		Data:       map[string]string{runcontract.ModulesCAFile: string(server.CA())},
+		ObjectMeta: metav1.ObjectMeta{Name: gitCA},
+		Data:       map[string]string{runcontract.RepositoryCAFile: string(server.CA())}, // where both services look
 	}, metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	s.Trees, err = s.CreateRepository(ctx, "gitops")
 	return err
 }
 
@@ -319,9 +379,10 @@ func (s *Simulator) PublishModules(ctx context.Context, besides map[string]fs.FS
 	return s.Modules.Tag(ctx, modulesTag, commit)
 }
 
-func (s *Simulator) startAuthService(ctx context.Context, config Config) error {
+func (s *Simulator) startAuthService(ctx context.Context) error {
 	key := rand.Text()
-	if err := os.WriteFile(filepath.Join(config.Dir, "auth-service-key"), []byte(key+"\n"), 0o600); err != nil {
+	var err error
+	if s.authKeyFile, err = s.mount("AUTH_SERVICE_API_KEY_FILE", redact.Secret(key)); err != nil {
 		return err
 	}
 	s.AuthService = authservice.New(key)
@@ -353,59 +414,29 @@ func (s *Simulator) background(ctx context.Context, run func(context.Context) er
 	return ended
 }
 
-// startService starts cluster-provisioner under its own ServiceAccount. It sees
-// the API server through APIProxy.
-func (s *Simulator) startService(ctx context.Context, config Config) error {
-	proxy, err := faultproxy.Start(ctx, s.Host.URL(), s.Host.CABundle(), s.log)
-	if err != nil {
-		return err
-	}
-	s.APIProxy = proxy
-	s.onStop(func(context.Context) error { return proxy.Close() })
-	kubeconfigFile := filepath.Join(config.Dir, "cluster-provisioner.kubeconfig")
-	if err := s.writeServiceKubeconfig(ctx, kubeconfigFile); err != nil {
-		return err
-	}
+// startClusterProvisioner starts the first service, with an API key for the second.
+func (s *Simulator) startClusterProvisioner(ctx context.Context) error {
 	env := map[string]string{
-		"KUBECONFIG":                  kubeconfigFile,
-		"AUTH_SERVICE_URL":            s.authURL,
-		"AUTH_SERVICE_API_KEY_FILE":   filepath.Join(config.Dir, "auth-service-key"),
 		"MODULES_REPOSITORY_URL":      s.Modules.URL(),
 		"MODULES_REPOSITORY_REF":      modulesTag,
-		"MODULES_CA_CONFIGMAP":        modulesCA,
+		"MODULES_CA_CONFIGMAP":        gitCA,
 		"API_ALLOWED_CIDRS":           "198.51.100.0/24",
-		"RUNNER_ENV":                  "AWS_ENDPOINT_URL=" + s.AWS.URL() + ",AWS_ENDPOINT_URL_STS=" + s.AWS.URL(), // a role's sessions need the second
 		"RUNNER_BACKEND_CONFIG":       "use_path_style=true",
-		"SWEEP_INTERVAL":              "1s",
 		"CONTROL_PLANE_POLL_INTERVAL": "2s",
 		"CONTROL_PLANE_TIMEOUT":       "5m",
-		"LOG_LEVEL":                   "debug",
 	}
-	maps.Copy(env, config.Service)
-	s.Service, err = newService(ctx, filepath.Join(config.Bin, cmp.Or(config.Program, "cluster-provisioner")), filepath.Join(config.Dir, "cluster-provisioner"), env)
+	maps.Copy(env, s.config.Service)
+	program := cmp.Or(s.config.Program, clusterProvisioner)
+	var err error
+	if s.ClusterProvisioner, err = s.newService(ctx, clusterProvisioner, filepath.Join(s.config.Bin, program), env); err != nil {
+		return err
+	}
+	key, err := s.ClusterProvisioner.addCaller(gitopsScaffolder)
 	if err != nil {
 		return err
 	}
-	s.onStop(func(context.Context) error { return s.Service.Stop() })
-	return s.Service.Start(ctx, nil)
-}
-
-// writeServiceKubeconfig writes the kubeconfig with which the service reaches
-// the API server through the proxy.
-func (s *Simulator) writeServiceKubeconfig(ctx context.Context, file string) error {
-	direct, err := s.Host.ServiceAccountKubeconfig(ctx, ServiceNamespace, serviceAccount, 24*time.Hour)
-	if err != nil {
-		return err
-	}
-	config, err := clientcmd.Load(direct)
-	if err != nil {
-		return err
-	}
-	for _, cluster := range config.Clusters {
-		cluster.Server = s.APIProxy.URL()
-		cluster.CertificateAuthorityData = s.APIProxy.CA()
-	}
-	return clientcmd.WriteToFile(*config, file)
+	s.provisionerKey = redact.Secret(key)
+	return s.ClusterProvisioner.Start(ctx, nil)
 }
 
 // secretKey is a random AWS secret access key: 40 characters.

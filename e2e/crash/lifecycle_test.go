@@ -130,6 +130,14 @@ func TestPlanDestroyAndRecreate(t *testing.T) {
 	_, err = p.Kubeconfig(t.Context(), run.ID)
 	harness.WantProblem(t, err, http.StatusGone, "kubeconfig_gone")
 	checkUnlocked(t, r.Name)
+	for _, id := range []string{plan.ID, run.ID} {
+		harness.Until(t, "the outputs of a run before the destroy are gone", func() (bool, error) {
+			return outputs(t, id) == nil, nil
+		})
+	}
+	if outputs(t, destroy.ID) == nil {
+		t.Error("the destroy's own outputs are gone")
+	}
 
 	// Nothing binds the name any more.
 	wantEnd(t, platform.Wait(t, platform.Start(t, other).ID, nil), api.StatusSucceeded)

@@ -7,11 +7,14 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kubeopera/platform/e2e/harness"
 	"github.com/kubeopera/platform/shared/api"
 	"github.com/kubeopera/platform/shared/client"
+	"github.com/kubeopera/platform/shared/runcontract"
 	"github.com/kubeopera/platform/shared/skip"
 	"github.com/kubeopera/platform/sim"
 )
@@ -102,6 +105,20 @@ func checkComplete(t *testing.T, r api.ProvisionRequest) {
 	}
 }
 
+// lock is the lock that is on the state of an environment.
+func lock(t *testing.T, environment string) api.StateLock {
+	t.Helper()
+	data, err := platform.AWS.S3().Object(bucket(environment), "terraform.tfstate.tflock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var held struct{ ID, Who string }
+	if err := json.Unmarshal(data, &held); err != nil {
+		t.Fatal(err)
+	}
+	return api.StateLock{ID: held.ID, Who: held.Who}
+}
+
 // checkUnlocked checks that no lock and no rescued state is left of an environment.
 func checkUnlocked(t *testing.T, environment string) {
 	t.Helper()
@@ -144,6 +161,30 @@ func checkOneRun(t *testing.T, environment, id string) {
 	harness.Until(t, "the credential Secret is deleted", func() (bool, error) {
 		return !slices.Contains(platform.CredentialSecrets(t), "provision-"+id+"-credential"), nil
 	})
+}
+
+// outputs is the outputs Secret of a run; nil if there is none.
+func outputs(t *testing.T, id string) *corev1.Secret {
+	t.Helper()
+	name := runcontract.OutputsSecretName(runcontract.KindProvision, id)
+	secret, err := platform.Kubernetes.CoreV1().Secrets(sim.RunNamespace).Get(t.Context(), name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return secret
+}
+
+// pods are a run's.
+func pods(t *testing.T, id string) []corev1.Pod {
+	t.Helper()
+	list, err := platform.Kubernetes.CoreV1().Pods(sim.RunNamespace).List(t.Context(), metav1.ListOptions{LabelSelector: runcontract.LabelRunID + "=" + id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list.Items
 }
 
 // rare marks a case of the matrix that only make soak runs.

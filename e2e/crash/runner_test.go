@@ -31,16 +31,24 @@ func TestRunKilled(t *testing.T) {
 		{name: "Terraform in plan", program: harness.TerraformPlan},
 		{name: "Terraform in apply", phase: api.PhaseApply, program: harness.TerraformApply},
 		{name: "the runner in apply", phase: api.PhaseApply, program: harness.Runner},
+		{name: "Terraform, reading what is published", phase: api.PhasePublishing, program: "terraform output", rare: true},
+		{name: "the runner, publishing", phase: api.PhasePublishing, program: harness.Runner, rare: true},
 	}
 	for i, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			rare(t, test.rare)
 			r := request("killed-"+string(rune('a'+i)), 4)
-			if test.phase != api.PhaseApply {
+			slow := faults.Fault{Service: "s3", Kind: faults.KindDelay, Delay: faults.Duration(time.Second), Times: faults.Always}
+			if test.phase != api.PhaseApply && test.phase != api.PhasePublishing {
 				// What talks to S3 then lasts long enough to be met.
-				platform.Fail(t, faults.Fault{Service: "s3", Kind: faults.KindDelay, Delay: faults.Duration(time.Second), Times: faults.Always})
+				platform.Fail(t, slow)
 			}
 			run := platform.Start(t, r)
+			if test.phase == api.PhasePublishing {
+				platform.Reaches(t, run.ID, api.PhaseApply)
+				slow.Operation, slow.Delay = "GetObject", faults.Duration(6*time.Second)
+				platform.Fail(t, slow)
+			}
 			if test.phase != "" {
 				platform.Reaches(t, run.ID, test.phase)
 			}
@@ -51,6 +59,9 @@ func TestRunKilled(t *testing.T) {
 				t.Fatalf("the run ended %s (%s): %s", run.Status, run.ErrorCode, run.Message)
 			}
 			t.Logf("the run ended %s: %s", run.ErrorCode, run.Message)
+			if test.phase == api.PhasePublishing && run.Phase != test.phase {
+				t.Errorf("the run ended in phase %s, want %s", run.Phase, test.phase)
+			}
 			next := platform.Wait(t, platform.Start(t, r).ID, nil)
 			wantEnd(t, next, api.StatusSucceeded)
 			checkComplete(t, r)
@@ -156,7 +167,7 @@ func TestConfigMapDeletedByHand(t *testing.T) {
 	platform.Reconfigure(t, map[string]string{"START_DEADLINE": "5s"})
 	r := request("configmap-deleted", 1)
 	removed := make(chan string, 1)
-	platform.APIProxy.Add(faultproxy.Fault{
+	platform.ClusterProvisioner.API.Add(faultproxy.Fault{
 		Method: http.MethodPost, Path: jobsPath, When: faultproxy.Before,
 		Do: removeConfigMap(t, r.Name, removed),
 	})

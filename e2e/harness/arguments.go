@@ -2,35 +2,31 @@ package harness
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"time"
 
-	"github.com/kubeopera/platform/e2e/leak"
 	"github.com/kubeopera/platform/shared/runner/proctree"
 )
 
-// watchArguments looks for secrets in the arguments of every process that there
-// is, until ctx ends, and tells what it found.
-func watchArguments(ctx context.Context, scanner *leak.Scanner) <-chan error {
-	result := make(chan error, 1)
+// watchArguments collects the arguments of every process that there is, until ctx
+// ends.
+func watchArguments(ctx context.Context) <-chan []byte {
+	result := make(chan []byte, 1)
 	go func() {
-		found := map[string]error{}
+		seen := map[string]bool{}
 		tick := time.NewTicker(50 * time.Millisecond)
 		defer tick.Stop()
 		for {
 			for _, args := range proctree.Arguments() {
-				if err := scanner.Scan("a process's arguments", []byte(strings.Join(args, "\x00"))); err != nil {
-					found[err.Error()] = err
-				}
+				seen[strings.Join(args, "\x00")] = true
 			}
 			select {
 			case <-ctx.Done():
-				var all []error
-				for _, err := range found {
-					all = append(all, err)
+				var all []byte
+				for args := range seen {
+					all = append(all, args+"\n"...)
 				}
-				result <- errors.Join(all...)
+				result <- all
 				return
 			case <-tick.C:
 			}

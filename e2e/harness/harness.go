@@ -11,22 +11,28 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
+	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
 
-	"github.com/kubeopera/platform/e2e/leak"
 	"github.com/kubeopera/platform/sim"
 	"github.com/kubeopera/platform/sim/machine"
 )
 
 // Platform is the running simulator that all tests of a package share. Tests
-// that change how its service runs put it back.
-type Platform struct{ *sim.Simulator }
+// that change how its services run put it back.
+type Platform struct {
+	*sim.Simulator
+
+	root string // the checkout
+
+	mu       sync.Mutex
+	canaries map[string]string // secrets of tests, by what they are
+}
 
 // Main is a package's TestMain: it starts a platform, hands it to use, runs the
-// tests, looks for secrets in every file that the platform wrote, and stops it.
+// tests, looks for secrets in all that the platform wrote, and stops it.
 // configure, if not nil, changes the simulator's configuration. It ends the
 // program.
 func Main(m *testing.M, configure func(*sim.Config), use func(*Platform)) {
@@ -72,15 +78,11 @@ func run(m *testing.M, configure func(*sim.Config), use func(*Platform)) (code i
 	fmt.Fprintln(os.Stderr, "e2e: AWS is moto behind the simulator's gateway, at", p.AWS.URL())
 	use(p)
 
-	scanner, err := p.Canaries()
-	if err != nil {
-		return 1, errors.Join(err, p.Stop(ctx))
-	}
 	watch, stopWatch := context.WithCancel(ctx)
-	arguments := watchArguments(watch, scanner)
+	arguments := watchArguments(watch)
 	code = m.Run()
 	stopWatch()
-	err = errors.Join(<-arguments, p.scanFiles(dir), p.Stop(ctx))
+	err = errors.Join(p.scan(ctx, dir, <-arguments), p.Stop(ctx))
 	if code == 0 && err == nil {
 		err = goleak.Find()
 	}
@@ -89,7 +91,8 @@ func run(m *testing.M, configure func(*sim.Config), use func(*Platform)) (code i
 
 func start(ctx context.Context, root, dir string, logTo io.Writer, configure func(*sim.Config)) (*Platform, error) {
 	bin := filepath.Join(root, "bin")
-	build := exec.CommandContext(ctx, "go", "build", "-o", bin+"/", "./provisioner/cmd/...", "./provisioner/internal/minimalprovisioner", "./tfrunner/cmd/...")
+	build := exec.CommandContext(ctx, "go", "build", "-o", bin+"/", "./provisioner/cmd/...", "./provisioner/internal/minimalprovisioner", "./tfrunner/cmd/...",
+		"./scaffolder/cmd/...", "./scaffoldrunner/cmd/...")
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("build the services and runners: %w\n%s", err, out)
@@ -113,33 +116,5 @@ func start(ctx context.Context, root, dir string, logTo io.Writer, configure fun
 	if err != nil {
 		return nil, err
 	}
-	return &Platform{simulator}, nil
-}
-
-// Canaries are the secrets that must be nowhere.
-func (p *Platform) Canaries() (*leak.Scanner, error) {
-	return leak.New(map[string]string{
-		"the AWS secret access key": p.AccessKey.Secret.Reveal(),
-		"the service's API key":     p.Service.Key(),
-	})
-}
-
-// scanFiles looks for the canaries in every file that the platform wrote in the
-// whole run: logs, databases, volumes, repositories.
-func (p *Platform) scanFiles(dir string) error {
-	scanner, err := p.Canaries()
-	if err != nil {
-		return err
-	}
-	files, err := scanner.ScanDir(dir, func(path string) bool {
-		// Secrets are meant to be in etcd's data; its log is scanned.
-		return strings.Contains(path, "etcd") && !strings.Contains(path, "/logs/")
-	})
-	if err != nil {
-		return err
-	}
-	if files < 10 {
-		return fmt.Errorf("the leak scan saw only %d files in %s", files, dir)
-	}
-	return nil
+	return &Platform{Simulator: simulator, root: root, canaries: map[string]string{}}, nil
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kubeopera/platform/shared/runcontract"
 	"github.com/kubeopera/platform/shared/runner/proctree"
 )
 
@@ -20,6 +21,7 @@ type Program string
 // process of its own.
 const (
 	Runner         Program = "terraform-runner run"
+	ScaffoldRunner Program = "scaffold-runner run"
 	TerraformInit  Program = "terraform init"
 	TerraformPlan  Program = "terraform plan"
 	TerraformApply Program = "terraform apply"
@@ -66,8 +68,10 @@ func belongs(pid int, runID string) bool {
 		if err != nil {
 			return false
 		}
-		if bytes.Contains(environ, []byte("POD_NAME=provision-"+runID)) {
-			return true
+		for _, kind := range []runcontract.Kind{runcontract.KindProvision, runcontract.KindScaffold} {
+			if bytes.Contains(environ, []byte("POD_NAME="+runcontract.JobName(kind, runID))) {
+				return true
+			}
 		}
 		parent, ok := proctree.Parent(pid)
 		if !ok {

@@ -16,10 +16,10 @@ import (
 	"github.com/kubeopera/platform/sim"
 )
 
-// Provisioner is a client of the service.
+// Provisioner is a client of cluster-provisioner.
 func (p *Platform) Provisioner(tb testing.TB) *client.Provisioner {
 	tb.Helper()
-	c, err := client.NewProvisioner(client.Config{BaseURL: p.Service.URL(), APIKey: p.Service.Key()})
+	c, err := client.NewProvisioner(client.Config{BaseURL: p.ClusterProvisioner.URL(), APIKey: p.ClusterProvisioner.Key()})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -53,18 +53,29 @@ func (p *Platform) Start(tb testing.TB, request api.ProvisionRequest) api.Provis
 // Wait follows a run to its end.
 func (p *Platform) Wait(tb testing.TB, id string, progress func(api.Provision)) api.Provision {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), 5*time.Minute)
-	defer cancel()
-	run, err := p.Provisioner(tb).Wait(ctx, id, func(run api.Provision) {
-		tb.Logf("%s %s %v %s", run.Status, run.Phase, run.Progress, run.Message)
+	return wait(tb, p.Provisioner(tb).Wait, id, func(run api.Provision) {
+		logStatus(tb, run.RunStatus)
 		if progress != nil {
 			progress(run)
 		}
 	})
+}
+
+// wait follows a run of any service to its end, for at most five minutes.
+func wait[Run any](tb testing.TB, follow func(context.Context, string, func(Run)) (Run, error), id string, progress func(Run)) Run {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), 5*time.Minute)
+	defer cancel()
+	run, err := follow(ctx, id, progress)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	return run
+}
+
+func logStatus(tb testing.TB, run api.RunStatus) {
+	tb.Helper()
+	tb.Logf("%s %s %v %s", run.Status, run.Phase, run.Progress, run.Message)
 }
 
 // Reaches waits until a run is in a phase, or past it and still live.
@@ -140,7 +151,12 @@ func (p *Platform) CredentialSecrets(tb testing.TB) []string {
 // Logs is a run's whole log.
 func (p *Platform) Logs(tb testing.TB, id string) string {
 	tb.Helper()
-	stream, err := p.Provisioner(tb).Logs(tb.Context(), id, client.LogOptions{})
+	return logs(tb, p.Provisioner(tb).Logs, id)
+}
+
+func logs(tb testing.TB, open func(context.Context, string, client.LogOptions) (io.ReadCloser, error), id string) string {
+	tb.Helper()
+	stream, err := open(tb.Context(), id, client.LogOptions{})
 	if err != nil {
 		tb.Fatal(err)
 	}

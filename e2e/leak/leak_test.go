@@ -1,6 +1,7 @@
 package leak_test
 
 import (
+	"compress/gzip"
 	"encoding/base64"
 	"net/url"
 	"os"
@@ -23,6 +24,7 @@ func TestAPlantedSecretIsFound(t *testing.T) {
 		{"URL-encoded", "https://example.invalid/?k=" + url.QueryEscape(secret)},
 		{"in base64", base64.StdEncoding.EncodeToString([]byte(secret))},
 		{"in base64 of a text, at offset 1", base64.StdEncoding.EncodeToString([]byte("a" + secret + "b"))},
+		{"in gzip", zipped("a log with " + secret)},
 		{"in base64 of a text, at offset 2", base64.StdEncoding.EncodeToString([]byte("ab" + secret + "cd"))},
 	}
 	for _, test := range tests {
@@ -35,6 +37,14 @@ func TestAPlantedSecretIsFound(t *testing.T) {
 	if err := scanner.Scan("a log", []byte("nothing to see: "+secret[:20])); err != nil {
 		t.Errorf("a half secret: %v", err)
 	}
+}
+
+func zipped(text string) string {
+	var out strings.Builder
+	z := gzip.NewWriter(&out)
+	_, _ = z.Write([]byte(text)) // into memory
+	_ = z.Close()
+	return out.String()
 }
 
 func TestScanDirFindsAPlantedFileAndSkips(t *testing.T) {

@@ -3,8 +3,8 @@
 // they are (AWS_ENDPOINT_URL, path-style addresses for S3).
 //
 // It puts together what the packages below it are: the gateway, the fakes of
-// S3, STS, EKS and Parameter Store, an emulator for all other services, and the
-// webhook by which API servers learn whom an EKS token stands for.
+// S3, STS, EKS, Parameter Store and Session Manager, an emulator for all other
+// services, and the webhook by which API servers learn whom an EKS token stands for.
 package aws
 
 import (
@@ -31,6 +31,7 @@ import (
 	"github.com/kubeopera/platform/sim/aws/moto"
 	"github.com/kubeopera/platform/sim/aws/policy"
 	"github.com/kubeopera/platform/sim/aws/s3"
+	"github.com/kubeopera/platform/sim/aws/sessionmanager"
 	"github.com/kubeopera/platform/sim/aws/ssm"
 	"github.com/kubeopera/platform/sim/aws/sts"
 )
@@ -49,6 +50,9 @@ type Config struct {
 	ControlPlanes eks.ControlPlanes // nil: EKS clusters stay CREATING
 	EKSDelay      time.Duration     // how long EKS takes for anything; 0: nothing
 	SSMLimits     ssm.Limits        // zero: AWS's own
+	// Sessions has the times and limits of Session Manager; what it has in common
+	// with the account is filled in.
+	Sessions sessionmanager.Config
 	// Addresses is the block of loopback addresses that load balancers and
 	// elastic IPs get. Zero: they have what the emulator gives them.
 	Addresses netip.Prefix
@@ -64,6 +68,7 @@ type Account struct {
 	s3       *s3.Service
 	eks      *eks.Service
 	ssm      *ssm.Service
+	sessions *sessionmanager.Service
 	sts      *sts.Service
 	client   *account.Client
 	block    *addresses.Block // nil: there is none
@@ -172,8 +177,14 @@ func (a *Account) assemble(target *url.URL) (err error) {
 		}
 		rest = a.block.Handler(rest)
 	}
+	sessions := a.cfg.Sessions
+	sessions.AccountID, sessions.Fallback, sessions.Log = a.cfg.AccountID, rest, a.cfg.Log
+	sessions.Authorizer = rolePolicies{a.client}
+	if a.sessions, err = sessionmanager.New(sessions); err != nil {
+		return err
+	}
 	if a.ssm, err = ssm.New(ssm.Config{
-		AccountID: a.cfg.AccountID, Fallback: rest, Authorizer: rolePolicies{a.client}, Limits: a.cfg.SSMLimits,
+		AccountID: a.cfg.AccountID, Fallback: a.sessions, Authorizer: rolePolicies{a.client}, Limits: a.cfg.SSMLimits,
 	}); err != nil {
 		return err
 	}
@@ -181,9 +192,12 @@ func (a *Account) assemble(target *url.URL) (err error) {
 		return err
 	}
 	a.gateway, err = gateway.New(gateway.Config{
-		Keys:     a.keys,
-		Services: map[string]http.Handler{"s3": a.s3, "sts": a.sts, "eks": a.eks, "ssm": a.ssm},
+		Keys: a.keys,
+		Services: map[string]http.Handler{
+			"s3": a.s3, "sts": a.sts, "eks": a.eks, "ssm": a.ssm, "ssmmessages": a.sessions.DataChannel(),
+		},
 		Fallback: rest,
+		Admin:    a.sessions.Admin(),
 		Log:      a.cfg.Log,
 	})
 	return err
@@ -240,6 +254,10 @@ func (a *Account) S3() *s3.Service { return a.s3 }
 // EKS gives a look into the clusters.
 func (a *Account) EKS() *eks.Service { return a.eks }
 
+// Sessions is Session Manager: machines are registered with it, and its faults
+// are its own.
+func (a *Account) Sessions() *sessionmanager.Service { return a.sessions }
+
 // Tokens is the webhook for API servers of EKS clusters.
 func (a *Account) Tokens() *ekstoken.Server { return a.tokens }
 
@@ -253,6 +271,9 @@ func (a *Account) Close() error {
 	var errs []error
 	if a.tokens != nil {
 		errs = append(errs, a.tokens.Close())
+	}
+	if a.sessions != nil {
+		a.sessions.Close()
 	}
 	if a.server != nil {
 		errs = append(errs, a.server.Close())

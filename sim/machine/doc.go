@@ -15,6 +15,10 @@
 // Machines follow the instances: they start, stop, reboot by Reboot, and end with
 // them. Everything lives in the sandbox: nothing is left behind.
 //
+// An Existing machine is one that somebody already has: launched by hand, with an
+// SSH server (package sshd) and nothing else on it, reached by its address from
+// everywhere here, and with connections that fail on demand.
+//
 // A program that uses this package calls Enter first thing in main, in place of
 // sandbox.Enter, and a test binary first thing in TestMain.
 package machine

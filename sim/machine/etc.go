@@ -21,16 +21,24 @@ func (h host) writeEtc(m *Machine) error {
 		"hostname": name + "\n",
 		"hosts":    "127.0.0.1 localhost\n::1 ip6-localhost ip6-loopback\n",
 		// Amazon's own resolver; it is in every network.
-		"resolv.conf":   "nameserver 169.254.169.253\noptions timeout:1 attempts:2\nsearch " + strings.TrimPrefix(m.instance.PrivateDNS, name+".") + "\n",
-		"nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
-		"passwd":        "root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
-		"group":         "root:x:0:\nnogroup:x:65534:\n",
-		"fstab":         "LABEL=cloudimg-rootfs / ext4 discard,commit=30,errors=remount-ro 0 1\n",
-		"os-release": "PRETTY_NAME=\"Ubuntu 24.04 LTS (light machine)\"\nNAME=\"Ubuntu\"\nVERSION_ID=\"24.04\"\n" +
-			"VERSION=\"24.04 LTS (Noble Numbat)\"\nVERSION_CODENAME=noble\nID=ubuntu\nID_LIKE=debian\nUBUNTU_CODENAME=noble\n",
+		"resolv.conf":             "nameserver 169.254.169.253\noptions timeout:1 attempts:2\nsearch " + strings.TrimPrefix(m.instance.PrivateDNS, name+".") + "\n",
+		"nsswitch.conf":           "passwd: files\ngroup: files\nhosts: files dns\n",
+		"passwd":                  "root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
+		"group":                   "root:x:0:\nnogroup:x:65534:\n",
+		"fstab":                   "LABEL=cloudimg-rootfs / ext4 discard,commit=30,errors=remount-ro 0 1\n",
+		"os-release":              m.system().release,
 		"machine-id":              strings.ReplaceAll(m.instance.ID, "i-", "00000000") + "\n",
 		"apt/sources.list.d/.dir": "", "apt/keyrings/.dir": "", "systemd/system/.dir": "", "default/.dir": "", "sysctl.d/.dir": "",
 		"kernel/.dir": "",
+	}
+	if m.system().rpm {
+		files["yum.repos.d/.dir"], files["pki/rpm-gpg/.dir"] = "", ""
+		files["selinux/config"] = "SELINUX=" + m.system().selinux + "\nSELINUXTYPE=targeted\n"
+		delete(files, "apt/sources.list.d/.dir")
+		delete(files, "apt/keyrings/.dir")
+	}
+	if m.existing != nil {
+		maps.Copy(files, h.accounts(m, files))
 	}
 	bundle, err := h.certificates()
 	if err != nil {
@@ -66,6 +74,23 @@ func (h host) writeEtc(m *Machine) error {
 		}
 	}
 	return nil
+}
+
+// accounts are the files that say who may do what on an existing machine: its
+// user, who may use sudo, and the one to whom sshd drops its rights.
+func (h host) accounts(m *Machine, files map[string]string) map[string]string {
+	changed := map[string]string{"hosts": files["hosts"] + "127.0.1.1 " + m.hostname + "\n"} // as on Ubuntu
+	daemon := "105:65534"
+	if h.loneUser {
+		daemon = "0:0"
+	}
+	changed["passwd"] = files["passwd"] + "sshd:x:" + daemon + "::/run/sshd:/usr/sbin/nologin\n"
+	if user := m.existing.spec.User; user != "root" {
+		changed["passwd"] += fmt.Sprintf("%s:x:%d:%d::/home/%s:/bin/bash\n", user, h.uid(), h.uid(), user)
+		changed["group"] = files["group"] + fmt.Sprintf("%s:x:%d:\n%s:x:27:%s\n", user, h.uid(), m.system().group, user)
+		changed["sudoers.d/90-cloud-init-users"] = user + " ALL=(ALL) NOPASSWD:ALL\n"
+	}
+	return changed
 }
 
 // certificates are the authorities that this machine trusts.

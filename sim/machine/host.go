@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/kubeopera/platform/sim/machine/guest"
+	"github.com/kubeopera/platform/sim/machine/sshd"
 	"github.com/kubeopera/platform/sim/sandbox"
 )
 
@@ -24,6 +25,8 @@ type host struct {
 	trees    map[string]string // read-only, by their paths in a machine
 	program  string            // this program
 	kubectl  string            // empty: there is none
+	sshd     sshd.Server       // its zero value: nobody asked for it yet
+	loneUser bool              // there is no user but root (a user namespace with one id)
 	aws      awsCLI
 }
 
@@ -44,6 +47,9 @@ var diskDirs = map[string]string{
 func findHost(ctx context.Context, config Config) (host, error) {
 	h := host{config: config, trees: map[string]string{}}
 	var err error
+	if h.loneUser, err = loneUser(); err != nil {
+		return host{}, err
+	}
 	if h.program, err = findProgram(config.Dir); err != nil {
 		return host{}, err
 	}
@@ -134,6 +140,9 @@ func (h host) makeDisk(m *Machine) error {
 			return err
 		}
 	}
+	if err := os.Symlink("/run", filepath.Join(m.dir, "disk/var/run")); err != nil {
+		return err
+	}
 	links := filepath.Join(m.dir, "machine")
 	for _, dir := range append(hostDirs("bin", len(h.binDirs)), hostDirs("sbin", len(h.sbinDirs))...) {
 		if err := os.MkdirAll(filepath.Join(links, dir), 0o755); err != nil {
@@ -143,20 +152,52 @@ func (h host) makeDisk(m *Machine) error {
 	if err := os.Symlink("program", filepath.Join(links, filepath.Base(guest.Init))); err != nil {
 		return err
 	}
-	if err := h.linkCommands(m.dir); err != nil {
+	if err := h.linkCommands(m.dir, m.system().rpm); err != nil {
 		return err
 	}
 	if err := h.aws.install(filepath.Join(m.dir, "disk/local/bin/aws")); err != nil {
 		return err
 	}
-	return h.writeEtc(m)
+	if err := h.writeEtc(m); err != nil {
+		return err
+	}
+	if m.existing != nil {
+		return m.existing.install(h)
+	}
+	return nil
+}
+
+// loneUser looks whether other users than root can be had.
+func loneUser() (bool, error) {
+	content, err := os.ReadFile("/proc/self/uid_map")
+	if err != nil {
+		return false, err
+	}
+	for line := range strings.Lines(string(content)) {
+		var inside, outside, count int
+		if _, err := fmt.Sscan(line, &inside, &outside, &count); err != nil {
+			return false, fmt.Errorf("read uid_map: %w", err)
+		}
+		if inside <= userID && userID < inside+count {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// uid is that of who logs in on an existing machine.
+func (h host) uid() int {
+	if h.loneUser {
+		return 0
+	}
+	return userID
 }
 
 // linkCommands makes /usr/bin and /usr/sbin of links: to the host's commands, or
 // to the stand-ins in their place.
-func (h host) linkCommands(dir string) error {
+func (h host) linkCommands(dir string, rpm bool) error {
 	skip := map[string]bool{}
-	for _, name := range append(guest.BaseCommands(), guest.Hidden()...) {
+	for _, name := range append(guest.BaseCommands(rpm), guest.Hidden()...) {
 		skip[name] = true
 	}
 	for target, sources := range map[string]struct {
@@ -180,9 +221,9 @@ func (h host) linkCommands(dir string) error {
 			}
 		}
 	}
-	for _, name := range guest.BaseCommands() {
+	for _, name := range guest.BaseCommands(rpm) {
 		target := "disk/bin"
-		if name == "modprobe" || name == "sysctl" || name == "swapoff" {
+		if slices.Contains(guest.AdministratorCommands(), name) {
 			target = "disk/sbin"
 		}
 		if err := os.Symlink(guest.Program, filepath.Join(dir, target, name)); err != nil {
@@ -218,8 +259,9 @@ func (h host) freshBoot(dir, bootID string) error {
 }
 
 // mounts are what a machine sees.
-func (h host) mounts(dir string) []sandbox.Mount {
+func (h host) mounts(m *Machine) []sandbox.Mount {
 	var mounts []sandbox.Mount
+	dir := m.dir
 	add := func(source, target string, readOnly bool) {
 		mounts = append(mounts, sandbox.Mount{Source: source, Target: target, ReadOnly: readOnly})
 	}
@@ -240,6 +282,9 @@ func (h host) mounts(dir string) []sandbox.Mount {
 	add(h.program, guest.Program, true)
 	if h.kubectl != "" {
 		add(h.kubectl, guest.Kubectl, true)
+	}
+	if m.existing != nil {
+		add(h.sshd.Folder, sshd.Dir, true)
 	}
 	for _, tree := range h.aws.trees {
 		add(tree, tree, true)

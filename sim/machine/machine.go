@@ -36,7 +36,8 @@ type Machine struct {
 	ctx      context.Context //nolint:containedctx // the machine's life, for what it listens to
 	cancel   context.CancelFunc
 
-	listeners map[netip.Addr]net.Listener // for API servers; Machines.refresh has them
+	existing  *Existing                       // nil: not launched as one
+	listeners map[netip.AddrPort]net.Listener // for other machines' ports; Machines.refresh has them
 
 	mu       sync.Mutex
 	instance account.Instance
@@ -87,7 +88,13 @@ func (ms *Machines) start(ctx context.Context, instance account.Instance) error 
 	living, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	m := &Machine{
 		machines: ms, dir: filepath.Join(ms.config.Dir, instance.ID), userData: userData, started: time.Now(),
-		ctx: living, cancel: cancel, instance: instance, mac: macOf(), hostname: firstLabel(instance.PrivateDNS), carried: map[net.Conn]bool{}, listeners: map[netip.Addr]net.Listener{},
+		ctx: living, cancel: cancel, instance: instance, mac: macOf(), hostname: firstLabel(instance.PrivateDNS), carried: map[net.Conn]bool{}, listeners: map[netip.AddrPort]net.Listener{},
+	}
+	ms.mu.Lock()
+	existing := ms.awaited[instance.Tags[existingTag]]
+	ms.mu.Unlock()
+	if existing != nil {
+		existing.Machine, m.existing, m.hostname = m, existing, existing.spec.Name
 	}
 	if err := m.prepare(); err != nil {
 		cancel()
@@ -102,7 +109,13 @@ func (ms *Machines) start(ctx context.Context, instance account.Instance) error 
 	ms.machines[instance.ID] = m
 	ms.mu.Unlock()
 	ms.config.Log.InfoContext(ctx, "machine starts", "instance", instance.ID, "name", m.name(), "address", instance.PrivateIP, "dir", m.dir)
-	return m.boot(ctx)
+	if err := m.boot(ctx); err != nil {
+		return err
+	}
+	if existing != nil {
+		close(existing.prepared)
+	}
+	return nil
 }
 
 // prepare makes the disk and the network.
@@ -137,7 +150,7 @@ func (m *Machine) boot(ctx context.Context) error {
 	}
 	defer func() { _ = console.Close() }()
 	container := sandbox.Container{
-		Root: filepath.Join(m.dir, "root"), Hostname: m.hostname, Mounts: m.machines.host.mounts(m.dir),
+		Root: filepath.Join(m.dir, "root"), Hostname: m.hostname, Mounts: m.machines.host.mounts(m),
 		Args: []string{guest.Init}, Env: []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"},
 	}
 	var process *sandbox.Process
@@ -148,7 +161,11 @@ func (m *Machine) boot(ctx context.Context) error {
 		return fmt.Errorf("boot: %w", err)
 	}
 	m.process, m.ended, m.off = process, make(chan struct{}), false
-	m.machines.wait.Go(func() { m.watch(context.WithoutCancel(ctx), process, m.ended) })
+	ended := m.ended
+	m.machines.wait.Go(func() { m.watch(context.WithoutCancel(ctx), process, ended) })
+	if m.existing != nil {
+		m.machines.wait.Go(func() { m.existing.booted(context.WithoutCancel(ctx), ended) })
+	}
 	return nil
 }
 
@@ -162,6 +179,9 @@ func (m *Machine) watch(ctx context.Context, process *sandbox.Process, ended cha
 		m.off = true
 	}
 	m.mu.Unlock()
+	if m.existing != nil {
+		m.existing.wentDown()
+	}
 	close(ended)
 	m.kubeletEnded(0)
 	if again {
@@ -219,6 +239,11 @@ func (m *Machine) terminate(ctx context.Context) {
 	m.close()
 	if err := m.machines.host.removeDisk(m.dir); err != nil {
 		m.machines.config.Log.WarnContext(ctx, "disk not removed", "instance", m.ID(), "error", err)
+	}
+	if m.existing != nil {
+		if err := m.machines.owner.release(ctx, m.existing.address); err != nil {
+			m.machines.config.Log.WarnContext(ctx, "elastic IP not released", "instance", m.ID(), "error", err)
+		}
 	}
 }
 

@@ -15,14 +15,18 @@ import (
 	"time"
 
 	"github.com/kubeopera/platform/sim/aws"
+	"github.com/kubeopera/platform/sim/aws/account"
 	"github.com/kubeopera/platform/sim/aws/gateway"
 	"github.com/kubeopera/platform/sim/machine/cluster"
+	"github.com/kubeopera/platform/sim/machine/sshd"
 	"github.com/kubeopera/platform/sim/machine/web"
 )
 
 const (
 	// pollInterval is how long a machine may lag behind its instance.
 	pollInterval = time.Second
+	// atOnce is how many machines start or stop at the same time.
+	atOnce = 4
 	// apiPort is where API servers listen, and load balancers in front of them.
 	apiPort = 6443
 )
@@ -42,7 +46,10 @@ type Config struct {
 	// KubeadmWait is how long kubeadm join waits for anything, where the real one
 	// waits for minutes; 0: DefaultKubeadmWait.
 	KubeadmWait time.Duration
-	Log         *slog.Logger
+	// SSHD finds sshd when the first existing machine is launched (FindSSHD); nil:
+	// none can be launched.
+	SSHD func(context.Context) (sshd.Server, error)
+	Log  *slog.Logger
 }
 
 // Machines are the machines of an account.
@@ -50,8 +57,12 @@ type Machines struct {
 	config Config
 	host   host // what machines see of this one
 	web    *web.Web
+	owner  *owner
+	look   chan struct{} // wakes Run up
 
+	following  sync.Mutex
 	refreshing sync.Mutex
+	finding    sync.Mutex // of host.sshd
 
 	mu       sync.Mutex
 	regions  map[string]bool // where instances were launched
@@ -60,6 +71,7 @@ type Machines struct {
 	numbers  int
 	routes   []aws.Address
 	fronts   map[netip.Addr]*front // listeners on this machine's own network
+	awaited  map[string]*Existing  // by the mark of the instance that is launched
 	wait     sync.WaitGroup
 	stopping bool
 }
@@ -95,7 +107,8 @@ func New(ctx context.Context, config Config) (*Machines, error) {
 	}
 	return &Machines{
 		config: config, host: h, web: stand, regions: map[string]bool{}, machines: map[string]*Machine{},
-		clusters: map[string]*runningCluster{}, fronts: map[netip.Addr]*front{},
+		clusters: map[string]*runningCluster{}, fronts: map[netip.Addr]*front{}, awaited: map[string]*Existing{},
+		owner: &owner{account: config.Account}, look: make(chan struct{}, 1),
 	}, nil
 }
 
@@ -107,6 +120,7 @@ func (ms *Machines) Run(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
+		case <-ms.look:
 		case <-time.After(pollInterval):
 		}
 	}
@@ -115,6 +129,8 @@ func (ms *Machines) Run(ctx context.Context) error {
 
 // follow looks at the account once.
 func (ms *Machines) follow(ctx context.Context) error {
+	ms.following.Lock()
+	defer ms.following.Unlock()
 	var problems []error
 	var routes []aws.Address
 	for _, region := range ms.seenRegions() {
@@ -123,11 +139,7 @@ func (ms *Machines) follow(ctx context.Context) error {
 			problems = append(problems, err)
 			continue
 		}
-		for _, instance := range instances {
-			if err := ms.adapt(ctx, instance); err != nil {
-				problems = append(problems, fmt.Errorf("instance %s: %w", instance.ID, err))
-			}
-		}
+		problems = append(problems, ms.adaptAll(ctx, instances))
 		addresses, err := ms.config.Account.Addresses(ctx, region)
 		if err != nil {
 			problems = append(problems, err)
@@ -135,7 +147,7 @@ func (ms *Machines) follow(ctx context.Context) error {
 		}
 		routes = append(routes, addresses...)
 	}
-	if len(problems) == 0 {
+	if err := errors.Join(problems...); err == nil {
 		ms.mu.Lock()
 		ms.routes = routes
 		ms.mu.Unlock()
@@ -143,6 +155,24 @@ func (ms *Machines) follow(ctx context.Context) error {
 	}
 	ms.dropClusters(ctx)
 	ms.refresh()
+	return errors.Join(problems...)
+}
+
+// adaptAll adapts machines to their instances, some at a time.
+func (ms *Machines) adaptAll(ctx context.Context, instances []account.Instance) error {
+	problems := make([]error, len(instances))
+	slots := make(chan struct{}, atOnce)
+	var all sync.WaitGroup
+	for i, instance := range instances {
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			if err := ms.adapt(ctx, instance); err != nil {
+				problems[i] = fmt.Errorf("instance %s: %w", instance.ID, err)
+			}
+		})
+	}
+	all.Wait()
 	return errors.Join(problems...)
 }
 

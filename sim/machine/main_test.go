@@ -88,7 +88,7 @@ func theMachines(t *testing.T) *machine.Machines {
 		skip.Missing(t, skip.Namespaces, "the test binary could not enter a sandbox")
 	}
 	assets := controlplanetest.Assets(t)
-	shared.once.Do(func() { shared.err = start(assets) })
+	shared.once.Do(func() { shared.err = start(assets, controlplanetest.Root(t)) })
 	if errors.Is(shared.err, moto.ErrMissing) {
 		skip.Missing(t, skip.Moto, shared.err.Error())
 	}
@@ -98,7 +98,7 @@ func theMachines(t *testing.T) *machine.Machines {
 	return shared.machines
 }
 
-func start(assets string) error {
+func start(assets, root string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	var err error
@@ -128,6 +128,7 @@ func start(assets string) error {
 	}
 	shared.machines, err = machine.New(ctx, machine.Config{
 		Account: shared.account, Dir: filepath.Join(shared.dir, "machines"), Assets: assets, KubeadmWait: 3 * time.Second, Log: log,
+		SSHD: machine.FindSSHD(root, true),
 	})
 	if err != nil {
 		return err

@@ -102,23 +102,28 @@ func (ms *Machines) refresh() {
 	ms.mu.Unlock()
 	for _, m := range machines {
 		own := m.Instance()
-		wanted := map[netip.Addr]bool{}
+		wanted := map[netip.AddrPort]func(net.Conn){}
+		api := func(ip netip.Addr) { wanted[netip.AddrPortFrom(ip, apiPort)] = m.carryAPI }
 		for _, other := range machines {
 			i := other.Instance()
-			if ip, err := netip.ParseAddr(i.PrivateIP); err == nil && serving[other] && i.VPCID == own.VPCID {
-				wanted[ip] = true
+			ip, err := netip.ParseAddr(i.PrivateIP)
+			if err == nil && serving[other] && i.VPCID == own.VPCID {
+				api(ip)
+			}
+			if other.existing != nil {
+				other.existing.showTo(m, ip, wanted)
 			}
 		}
 		if serving[m] {
-			wanted[netip.AddrFrom4([4]byte{127, 0, 0, 1})] = true
+			api(netip.AddrFrom4([4]byte{127, 0, 0, 1}))
 		}
 		for _, route := range routes {
 			switch {
 			case route.LoadBalancer != nil: // it accepts whatever its targets do
-				wanted[route.IP] = true
+				api(route.IP)
 			case route.ElasticIP != nil:
 				if other, ok := ms.Machine(route.ElasticIP.InstanceID); ok && serving[other] {
-					wanted[route.IP] = true
+					api(route.IP)
 				}
 			}
 		}
@@ -128,31 +133,31 @@ func (ms *Machines) refresh() {
 	}
 }
 
-// listenAt listens for API servers at these addresses of the machine's network,
-// and no longer at others. Only refresh calls it.
-func (m *Machine) listenAt(wanted map[netip.Addr]bool) error {
-	for ip, listener := range m.listeners {
-		if !wanted[ip] {
+// listenAt listens for others at these addresses of the machine's network, and no
+// longer elsewhere. Only refresh calls it.
+func (m *Machine) listenAt(wanted map[netip.AddrPort]func(net.Conn)) error {
+	for at, listener := range m.listeners {
+		if wanted[at] == nil {
 			_ = listener.Close()
-			delete(m.listeners, ip)
+			delete(m.listeners, at)
 		}
 	}
 	if m.ctx.Err() != nil {
 		return nil //nolint:nilerr // the machine is gone, and so are its listeners
 	}
 	var problems []error
-	for ip := range wanted {
-		if m.listeners[ip] != nil {
+	for at, handle := range wanted {
+		if m.listeners[at] != nil {
 			continue
 		}
-		listener, err := m.network.Listen(m.ctx, "tcp4", netip.AddrPortFrom(ip, apiPort).String())
+		listener, err := m.network.Listen(m.ctx, "tcp4", at.String())
 		if err != nil {
 			problems = append(problems, err)
 			continue
 		}
-		m.listeners[ip] = listener
+		m.listeners[at] = listener
 		context.AfterFunc(m.ctx, func() { _ = listener.Close() })
-		m.machines.wait.Go(func() { m.accept(listener, m.carryAPI) })
+		m.machines.wait.Go(func() { m.accept(listener, handle) })
 	}
 	return errors.Join(problems...)
 }

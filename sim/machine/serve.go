@@ -134,7 +134,7 @@ func (m *Machine) hostHandler() http.Handler {
 		i := m.Instance()
 		cpus, memory := sizeOf(i.Type)
 		return guest.Settings{
-			InstanceID: i.ID, InstanceType: i.Type, CPUs: cpus, MemoryMiB: memory, MaxWait: m.machines.config.KubeadmWait,
+			InstanceID: i.ID, InstanceType: i.Type, CPUs: cpus, MemoryMiB: memory, Address: i.PrivateIP, MaxWait: m.machines.config.KubeadmWait,
 		}, nil
 	})
 	handle(mux, guest.PathNewCluster, m.newCluster)

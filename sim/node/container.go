@@ -59,6 +59,7 @@ func newContainer(w *worker, spec *corev1.Container, reason string) *container {
 func (c *container) run(ctx context.Context) bool {
 	backoff := c.worker.node.config.Backoff
 	for {
+		c.worker.node.pause.wait(ctx)
 		image, ok := c.pull(ctx)
 		if !ok {
 			return false
@@ -283,11 +284,13 @@ func (c *container) await(ctx context.Context, process *sandbox.Process) (sandbo
 	case <-ctx.Done():
 		signal(syscall.SIGKILL)
 	case <-c.worker.terminate:
+		c.worker.node.pause.wait(ctx)
 		c.worker.event(corev1.EventTypeNormal, "Killing", "Stopping container "+c.spec.Name)
 		signal(syscall.SIGTERM)
 		select {
 		case <-ended:
 		case <-c.worker.kill:
+			c.worker.node.pause.wait(ctx)
 			signal(syscall.SIGKILL)
 		case <-ctx.Done():
 			signal(syscall.SIGKILL)

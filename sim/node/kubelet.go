@@ -26,7 +26,7 @@ func (n *Node) serve(ctx context.Context, listener net.Listener) error {
 		})
 	}
 	server := &http.Server{
-		Handler:           routes,
+		Handler:           n.pause.cutOff(routes),
 		ReadHeaderTimeout: 10 * time.Second,
 		// A log that is followed ends with the node.
 		BaseContext: func(net.Listener) context.Context { return ctx },

@@ -73,6 +73,7 @@ type Node struct {
 	images images
 	server *url.URL // kube-apiserver, for the containers' environment
 	ready  chan struct{}
+	pause  *pause
 
 	mu      sync.Mutex
 	workers map[types.UID]*worker
@@ -128,6 +129,7 @@ func New(config Config) (*Node, error) {
 		server:   server,
 		images:   newImages(config.Images),
 		ready:    make(chan struct{}),
+		pause:    newPause(),
 		workers:  map[types.UID]*worker{},
 		finished: map[types.UID]bool{},
 	}, nil

@@ -3,6 +3,10 @@ package node_test
 import (
 	"bufio"
 	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -28,42 +32,46 @@ type scenario struct {
 // TestNode runs all that needs a cluster on one.
 func TestNode(t *testing.T) {
 	c := start(t)
-	for name, test := range map[string]func(scenario){
-		"a job completes":                               scenario.jobCompletes,
-		"a job fails with its exit code":                scenario.jobFails,
-		"init containers run in order":                  scenario.initOrder,
-		"a failed init container ends the pod":          scenario.initFails,
-		"the environment is resolved":                   scenario.environment,
-		"volumes show what they should":                 scenario.volumes,
-		"a ConfigMap is mounted inside an emptyDir":     scenario.nestedMount,
-		"secrets do not reach the disk":                 scenario.secretsStayInMemory,
-		"the projected token works":                     scenario.token,
-		"deletion of a job gives its pod time":          scenario.gracefulDeletion,
-		"a pod that does not end is killed":             scenario.forcedEnd,
-		"a second deletion shortens the grace period":   scenario.shortenedGrace,
-		"a termination message is kept":                 scenario.terminationMessage,
-		"an unknown image is reported":                  scenario.unknownImage,
-		"a missing secret volume is reported":           scenario.missingSecretVolume,
-		"a missing key of the environment is reported":  scenario.missingKey,
-		"a deadline ends a pod":                         scenario.deadline,
-		"an eviction ends a pod":                        scenario.eviction,
-		"a container out of memory is reported":         scenario.outOfMemory,
-		"logs can be followed":                          scenario.followedLog,
-		"log options are honoured":                      scenario.logOptions,
-		"the log of a container that waits is refused":  scenario.logOfWaiting,
-		"a pod that does not fit is reported":           scenario.unschedulable,
-		"a failed container is restarted":               scenario.restart,
-		"a command that does not exist is reported":     scenario.startError,
-		"a container's file system is its own":          scenario.fileSystem,
-		"containers of a pod run beside each other":     scenario.severalContainers,
-		"a pod deleted while it waits for its volumes":  scenario.deletedWhileCreating,
-		"a pod whose object is gone still has its time": scenario.removedObject,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(scenario{cluster: c, t: t})
-		})
-	}
+	t.Run("side by side", func(t *testing.T) {
+		for name, test := range map[string]func(scenario){
+			"a job completes":                               scenario.jobCompletes,
+			"a job fails with its exit code":                scenario.jobFails,
+			"init containers run in order":                  scenario.initOrder,
+			"a failed init container ends the pod":          scenario.initFails,
+			"the environment is resolved":                   scenario.environment,
+			"volumes show what they should":                 scenario.volumes,
+			"a ConfigMap is mounted inside an emptyDir":     scenario.nestedMount,
+			"secrets do not reach the disk":                 scenario.secretsStayInMemory,
+			"the projected token works":                     scenario.token,
+			"deletion of a job gives its pod time":          scenario.gracefulDeletion,
+			"a pod that does not end is killed":             scenario.forcedEnd,
+			"a second deletion shortens the grace period":   scenario.shortenedGrace,
+			"a termination message is kept":                 scenario.terminationMessage,
+			"an unknown image is reported":                  scenario.unknownImage,
+			"a missing secret volume is reported":           scenario.missingSecretVolume,
+			"a missing key of the environment is reported":  scenario.missingKey,
+			"a deadline ends a pod":                         scenario.deadline,
+			"an eviction ends a pod":                        scenario.eviction,
+			"a container out of memory is reported":         scenario.outOfMemory,
+			"logs can be followed":                          scenario.followedLog,
+			"log options are honoured":                      scenario.logOptions,
+			"the log of a container that waits is refused":  scenario.logOfWaiting,
+			"a pod that does not fit is reported":           scenario.unschedulable,
+			"a failed container is restarted":               scenario.restart,
+			"a command that does not exist is reported":     scenario.startError,
+			"a container's file system is its own":          scenario.fileSystem,
+			"containers of a pod run beside each other":     scenario.severalContainers,
+			"a pod deleted while it waits for its volumes":  scenario.deletedWhileCreating,
+			"a pod whose object is gone still has its time": scenario.removedObject,
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				test(scenario{cluster: c, t: t})
+			})
+		}
+	})
+	// It stops the node for all pods.
+	t.Run("a paused node leaves its pods alone", func(t *testing.T) { scenario{cluster: c, t: t}.paused() })
 }
 
 func (c scenario) jobCompletes() {
@@ -739,4 +747,65 @@ func (c scenario) removedObject() {
 		t.Error("the process ended with its object")
 	}
 	until(t, "the process has ended in its own time", func() bool { return len(onDisk(t, dir, "")) == 1 })
+}
+
+func (c scenario) paused() {
+	t := c.t
+	ns := c.namespace(t)
+	// The container's own counter goes on whatever the kubelet does.
+	dir := t.TempDir()
+	spec := podSpec(script("main", "trap 'touch /host/told' TERM; echo ready; while :; do date +%s%N >/host/now; sleep 0.05; done"))
+	spec.Volumes = []corev1.Volume{{Name: "host", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: dir}}}}
+	spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "host", MountPath: "/host"}}
+	c.createPod(t, ns, spec)
+	c.waitLine(t, ns, "pod", "ready")
+	follow, err := c.client.CoreV1().Pods(ns).GetLogs("pod", &corev1.PodLogOptions{Follow: true}).Stream(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer follow.Close()
+
+	c.node.Pause()
+	t.Cleanup(c.node.Resume)
+	c.node.Pause() // once is enough
+	_, _ = io.ReadAll(follow) // it ends; kube-apiserver does not tell how
+	if _, err := c.client.CoreV1().Pods(ns).GetLogs("pod", &corev1.PodLogOptions{}).DoRaw(t.Context()); err == nil {
+		t.Error("a paused kubelet gives logs")
+	}
+	other := c.namespace(t)
+	c.createPod(t, other, podSpec(script("main", "exit 0")))
+	for _, seconds := range []int64{2, 1} {
+		if err := c.client.CoreV1().Pods(ns).Delete(t.Context(), "pod", metav1.DeleteOptions{GracePeriodSeconds: &seconds}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Longer than either grace period.
+	deleted := time.Now()
+	until(t, "the container has gone on for 3 s", func() bool {
+		now, err := os.ReadFile(filepath.Join(dir, "now"))
+		return err == nil && nanoseconds(string(now)) > deleted.Add(3*time.Second).UnixNano()
+	})
+	if _, err := os.Stat(filepath.Join(dir, "told")); err == nil {
+		t.Error("the container was told to end")
+	}
+	pod, err := c.client.CoreV1().Pods(ns).Get(t.Context(), "pod", metav1.GetOptions{})
+	if err != nil || *pod.DeletionGracePeriodSeconds != 1 || ended(pod) {
+		t.Errorf("the pod is %s (%v), want it there, deleted with 1 s", describe(pod), err)
+	}
+	if pod, err := c.client.CoreV1().Pods(other).Get(t.Context(), "pod", metav1.GetOptions{}); err != nil || pod.Status.Phase != corev1.PodPending {
+		t.Errorf("the new pod is %s (%v), want it pending", describe(pod), err)
+	}
+
+	c.node.Resume()
+	c.waitGone(t, ns, "pod")
+	if _, err := os.Stat(filepath.Join(dir, "told")); err != nil {
+		t.Errorf("the container was killed without a word: %v", err)
+	}
+	c.waitPod(t, other, "pod", "the new pod has ended", ended)
+}
+
+// nanoseconds reads a time that date has written; 0: it was being written.
+func nanoseconds(text string) int64 {
+	n, _ := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+	return n
 }

@@ -31,6 +31,7 @@ func (n *Node) runPods(ctx context.Context) error {
 	informer := factory.Core().V1().Pods().Informer()
 	var workers sync.WaitGroup
 	see := func(object any) {
+		n.pause.wait(ctx)
 		if pod, ok := object.(*corev1.Pod); ok {
 			n.see(ctx, &workers, pod)
 		}
@@ -39,6 +40,7 @@ func (n *Node) runPods(ctx context.Context) error {
 		AddFunc:    see,
 		UpdateFunc: func(_, object any) { see(object) },
 		DeleteFunc: func(object any) {
+			n.pause.wait(ctx)
 			if unknown, ok := object.(cache.DeletedFinalStateUnknown); ok {
 				object = unknown.Obj
 			}

@@ -83,6 +83,7 @@ func (n *Node) heartbeat(ctx context.Context) error {
 	ticker := time.NewTicker(leaseRenewal)
 	defer ticker.Stop()
 	for {
+		n.pause.wait(ctx)
 		now := metav1.NowMicro()
 		lease := &coordinationv1.Lease{
 			ObjectMeta: metav1.ObjectMeta{Name: n.config.Name},

@@ -31,6 +31,7 @@ func (w *worker) writeStatus(ctx context.Context, ended <-chan struct{}) {
 		case <-ended:
 			last = true
 		}
+		w.node.pause.wait(ctx)
 		status := w.status(written.Conditions)
 		for !equality.Semantic.DeepEqual(written, status) {
 			err := w.patchStatus(ctx, status)

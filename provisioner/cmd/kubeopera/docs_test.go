@@ -37,15 +37,20 @@ func TestDocumentedCommandsWork(t *testing.T) {
 	}
 	f := newFakeAPI(t)
 	t.Cleanup(f.server.Close)
+	g := newFakeScaffolder()
+	t.Cleanup(g.server.Close)
 	cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", script.String())
 	cmd.Dir = t.TempDir()
-	cmd.Env = []string{searchPath(t), "HOME=" + cmd.Dir, "KUBEOPERA_URL=" + f.url(), "KUBEOPERA_API_KEY=" + apiKey}
+	cmd.Env = []string{searchPath(t), "HOME=" + cmd.Dir, "KUBEOPERA_URL=" + f.url(), "KUBEOPERA_API_KEY=" + apiKey, "KUBEOPERA_SCAFFOLDER_URL=" + g.url(), "KUBEOPERA_SCAFFOLDER_API_KEY=" + scaffolderAPIKey}
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 	if n := strings.Count(f.requests(), "build-4711"); n > 0 || strings.Count(f.requests(), "POST /api/v1/provisions {") != 4 {
 		t.Errorf("asked\n%s", f.requests())
+	}
+	if strings.Count(g.requests(), "POST /api/v1/scaffolds {") != 2 {
+		t.Errorf("asked\n%s", g.requests())
 	}
 }
 

@@ -1,82 +1,81 @@
 package main
 
 import (
-	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"io"
-	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
-	"testing"
 	"time"
-
-	"k8s.io/client-go/tools/clientcmd"
-	kube "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/kubeopera/platform/shared/api"
 )
 
-const apiKey = "canary-key-0123456789"
+// What no output may have begins with canary.
+const (
+	apiKey           = "canary-key-0123456789"
+	scaffolderAPIKey = "canary-scaffolder-key-0123456789"
+)
 
-// fakeAPI is cluster-provisioner as far as a client can tell. Who asks with the
+// fakeService is a service of runs as far as a client can tell. Who asks with the
 // ETag that a run has now makes the run go on, so that waits take no time; runs of
 // the environment "stays" do not go on. What a run becomes is in its environment's
 // name.
-type fakeAPI struct {
-	preamble string // of every kubeconfig
+type fakeService[Run any] struct {
+	path, key string // of its runs, such as provisions; its API key
+	parts     func(*Run) parts
+	// request makes a run of what is sent, or a problem.
+	request func(body []byte) (Run, *api.Problem)
+	// retry may refuse what is sent.
+	retry func(body []byte) *api.Problem
+	// course is what a run becomes.
+	course func(Run) []Run
+	page   func(runs []Run, next string) any
+	// more answers what only this service has; false for what it does not have either.
+	more func(w http.ResponseWriter, r *http.Request, what string, run *fakeRun[Run], body []byte) bool
 
 	server *httptest.Server
-	ca     []byte
 
 	mu      sync.Mutex
-	runs    []*fakeRun
+	runs    []*fakeRun[Run]
 	keys    map[string]string // idempotency key to run
 	log     []string          // of what was asked, but for reads of runs
 	changed chan struct{}     // closed when a run changes
 }
 
-type fakeRun struct {
-	api.Provision
+type fakeRun[Run any] struct {
+	run     Run
 	version int
-	ahead   []state
+	ahead   []Run
 }
 
-func newFakeAPI(tb testing.TB) *fakeAPI {
-	tb.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	f := &fakeAPI{ca: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), keys: map[string]string{}, changed: make(chan struct{})}
+// parts is what all runs have.
+type parts struct {
+	*api.RunStatus
+	id, retryOf, by *string
+	environment     string
+	operation       api.Operation
+}
+
+func (f *fakeService[Run]) serve() {
+	f.keys, f.changed = map[string]string{}, make(chan struct{})
 	f.server = httptest.NewServer(f)
-	return f
 }
 
 // add makes it have had a run.
-func (f *fakeAPI) add(p api.Provision) {
+func (f *fakeService[Run]) add(run Run) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.runs = append(f.runs, &fakeRun{Provision: p, version: 1})
+	f.runs = append(f.runs, &fakeRun[Run]{run: run, version: 1})
 }
 
-func (f *fakeAPI) url() string { return f.server.URL }
+func (f *fakeService[Run]) url() string { return f.server.URL }
 
 // requests is what was asked so far.
-func (f *fakeAPI) requests() string {
+func (f *fakeService[Run]) requests() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return strings.Join(f.log, "\n") + "\n"
@@ -95,8 +94,9 @@ func answer(w http.ResponseWriter, status int, body any) {
 	_ = json.NewEncoder(w).Encode(body)
 }
 
-func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Header.Get("X-Api-Key") != apiKey {
+func (f *fakeService[Run]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("X-Api-Key") != f.key {
+		f.note("a wrong key: " + r.Header.Get("X-Api-Key"))
 		problem(w, api.Problem{Status: 401, Code: "unauthorized", Detail: "the API key is not valid"})
 		return
 	}
@@ -105,18 +105,21 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	path := strings.Split(strings.TrimPrefix(r.URL.Path, "/api/v1/"), "/")
-	if path[0] != "provisions" {
+	if path[0] != f.path {
 		problem(w, api.Problem{Status: 404, Code: "not_found", Detail: "there is no such path"})
 		return
 	}
 	if r.Method != http.MethodGet || len(path) == 1 {
-		f.mu.Lock()
-		f.log = append(f.log, strings.TrimSpace(r.Method+" "+r.URL.RequestURI()+" "+string(body)))
-		f.mu.Unlock()
+		f.note(strings.TrimSpace(r.Method + " " + r.URL.RequestURI() + " " + string(body)))
 	}
 	switch {
 	case len(path) == 1 && r.Method == http.MethodPost:
-		f.start(w, r, body)
+		run, refused := f.request(body)
+		if refused != nil {
+			problem(w, *refused)
+			return
+		}
+		f.accept(w, r, run)
 	case len(path) == 1:
 		f.list(w, r)
 	default:
@@ -124,172 +127,113 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (f *fakeAPI) start(w http.ResponseWriter, r *http.Request, body []byte) {
-	var q api.ProvisionRequest
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&q); err != nil || q.Name == "" || q.Topology == "" {
-		problem(w, api.Problem{Status: 422, Code: "invalid_request", Detail: "the request is not valid", Errors: []api.FieldProblem{
-			{Location: "body.name", Message: "is required"}, {Location: "body.topology", Message: "must be eks or vanilla_kubeadm"},
-		}})
-		return
-	}
-	if q.Operation == "" {
-		q.Operation = api.OperationApply
-	}
-	if q.TerraformEnvironment == "" {
-		q.TerraformEnvironment = q.Name
-	}
-	f.accept(w, r, api.Provision{
-		Name: q.Name, TerraformEnvironment: q.TerraformEnvironment, Topology: q.Topology, Region: q.Region, KubernetesVersion: q.KubernetesVersion, Operation: q.Operation,
-	})
+func (f *fakeService[Run]) note(text string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.log = append(f.log, text)
 }
 
 // accept begins a run.
-func (f *fakeAPI) accept(w http.ResponseWriter, r *http.Request, p api.Provision) {
+func (f *fakeService[Run]) accept(w http.ResponseWriter, r *http.Request, run Run) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	key := r.Header.Get("Idempotency-Key")
 	if id, ok := f.keys[key]; ok {
 		w.Header().Set("Idempotent-Replayed", "true")
-		answer(w, 202, f.find(id).Provision)
+		answer(w, 202, f.find(id).run)
 		return
 	}
+	p := f.parts(&run)
 	for _, other := range f.runs {
-		if other.TerraformEnvironment == p.TerraformEnvironment && other.FinishedAt == nil {
-			problem(w, api.Problem{Status: 409, Code: "environment_busy", Detail: "the environment has a live run", Instance: "/api/v1/provisions/" + other.ID})
+		if o := f.parts(&other.run); o.environment == p.environment && o.FinishedAt == nil {
+			problem(w, api.Problem{Status: 409, Code: "environment_busy", Detail: "the environment has a live run", Instance: "/api/v1/" + f.path + "/" + *o.id})
 			return
 		}
 	}
-	p.ID = fmt.Sprintf("019ae2c5-0000-7000-8000-%012d", len(f.runs)+1)
-	p.RequestedBy = "ops"
+	*p.id = fmt.Sprintf("019ae2c5-0000-7000-8000-%012d", len(f.runs)+1)
+	*p.by = "ops"
 	// Its clock is ahead: whatever the program shows of that is 0s, however slow
 	// the machine is.
-	p.CreatedAt = time.Now().UTC().Truncate(time.Second).Add(time.Hour)
-	p.UpdatedAt, p.Status, p.Phase, p.QueuePosition = p.CreatedAt, api.StatusQueued, api.PhaseWaitingForSlot, 1
-	run := &fakeRun{Provision: p, version: 1, ahead: course(p)}
-	f.runs = append(f.runs, run)
-	f.keys[key] = p.ID
-	answer(w, 202, run.Provision)
+	now := time.Now().UTC().Truncate(time.Second).Add(time.Hour)
+	*p.RunStatus = api.RunStatus{CreatedAt: now, UpdatedAt: now, Status: api.StatusQueued, Phase: api.PhaseWaitingForSlot, QueuePosition: 1}
+	f.runs = append(f.runs, &fakeRun[Run]{run: run, version: 1, ahead: f.course(run)})
+	f.keys[key] = *p.id
+	answer(w, 202, run)
 }
 
-// state is what of a run changes.
-type state struct {
-	api.RunStatus
-	api.ProvisionDetails
+// running is the status of a run that is at work.
+func running(s api.RunStatus, phase api.Phase) api.RunStatus {
+	return api.RunStatus{Status: api.StatusRunning, Phase: phase, StartedAt: &s.CreatedAt, CreatedAt: s.CreatedAt, UpdatedAt: s.CreatedAt}
 }
 
-// course is what a run becomes.
-func course(p api.Provision) []state {
-	running := func(phase api.Phase, change func(*state)) state {
-		s := state{RunStatus: api.RunStatus{Status: api.StatusRunning, Phase: phase, StartedAt: &p.CreatedAt, CreatedAt: p.CreatedAt, UpdatedAt: p.CreatedAt}}
-		if change != nil {
-			change(&s)
-		}
-		return s
-	}
-	end := func(status api.Status, message, code string) state {
-		return running(api.PhaseDone, func(s *state) {
-			s.Status, s.Message, s.ErrorCode, s.FinishedAt = status, message, code, &p.CreatedAt
-		})
-	}
-	if p.Operation == api.OperationPlan {
-		last := end(api.StatusSucceeded, "plan: 3 to add, 1 to change, 0 to destroy", "")
-		last.Changes = &api.Changes{Add: 3, Change: 1}
-		return []state{running(api.PhasePlan, nil), last}
-	}
-	states := []state{
-		running(api.PhaseStarting, nil),
-		running(api.PhaseInit, nil),
-		running(api.PhaseApply, func(s *state) {
-			s.Progress = &api.Progress{Done: 2, Total: 4, Current: "module.vpc.aws_vpc.this"}
-		}),
-		running(api.PhaseWaitingForNodes, func(s *state) {
-			s.Nodes = []api.Node{{Name: "control-plane-0", State: api.NodeJoined}, {Name: "worker-0", State: api.NodeJoining, Message: "kubeadm join"}}
-		}),
-	}
-	switch p.TerraformEnvironment {
-	case "stays":
-		return states[:1]
-	case "breaks":
-		return append(states[:3], end(api.StatusFailed, "Error: no more addresses \x1b[31min the subnet", "terraform_failed"))
-	case "locked":
-		last := end(api.StatusFailed, "the state is locked", "state_locked")
-		last.Lock = &api.StateLock{ID: "lock-1", Who: "me@laptop", Created: p.CreatedAt}
-		return append(states[:2], last)
-	}
-	return append(states, end(api.StatusSucceeded, "applied: 4 added, 0 changed, 0 removed", ""))
+// ended is the status of a run that has ended.
+func ended(s api.RunStatus, status api.Status, message, code string) api.RunStatus {
+	s = running(s, api.PhaseDone)
+	s.Status, s.Message, s.ErrorCode, s.FinishedAt = status, message, code, &s.CreatedAt
+	return s
 }
 
-func (f *fakeAPI) find(id string) *fakeRun {
+func (f *fakeService[Run]) find(id string) *fakeRun[Run] {
 	for _, run := range f.runs {
-		if run.ID == id {
+		if *f.parts(&run.run).id == id {
 			return run
 		}
 	}
 	return nil
 }
 
-func (f *fakeAPI) become(run *fakeRun, s state) {
-	run.RunStatus, run.ProvisionDetails = s.RunStatus, s.ProvisionDetails
+func (f *fakeService[Run]) become(run *fakeRun[Run], next Run) {
+	run.run = next
 	run.version++
 	close(f.changed)
 	f.changed = make(chan struct{})
 }
 
-func (f *fakeAPI) list(w http.ResponseWriter, r *http.Request) {
+func (f *fakeService[Run]) list(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	list := api.ProvisionList{Provisions: []api.Provision{}}
+	runs, next := []Run{}, ""
 	q := r.URL.Query()
 	var limit int
 	_, _ = fmt.Sscan(q.Get("limit"), &limit)
-	for _, r := range slices.Backward(f.runs) {
-		run := r.Provision
-		if run.ID >= q.Get("cursor") && q.Get("cursor") != "" || q.Get("environment") != "" && run.TerraformEnvironment != q.Get("environment") || q.Get("status") != "" && string(run.Status) != q.Get("status") {
+	for _, run := range slices.Backward(f.runs) {
+		p := f.parts(&run.run)
+		if *p.id >= q.Get("cursor") && q.Get("cursor") != "" || q.Get("environment") != "" && p.environment != q.Get("environment") || q.Get("status") != "" && string(p.Status) != q.Get("status") {
 			continue
 		}
-		if len(list.Provisions) == limit {
-			list.NextCursor = list.Provisions[limit-1].ID
+		if len(runs) == limit {
+			next = *f.parts(&runs[limit-1]).id
 			break
 		}
-		list.Provisions = append(list.Provisions, run)
+		runs = append(runs, run.run)
 	}
-	answer(w, 200, list)
+	answer(w, 200, f.page(runs, next))
 }
 
-func (f *fakeAPI) one(w http.ResponseWriter, r *http.Request, id, what string, body []byte) {
+func (f *fakeService[Run]) one(w http.ResponseWriter, r *http.Request, id, what string, body []byte) {
 	f.mu.Lock()
 	run := f.find(id)
 	f.mu.Unlock()
 	if run == nil {
-		problem(w, api.Problem{Status: 404, Code: "provision_not_found", Detail: "there is no run of that id"})
+		problem(w, api.Problem{Status: 404, Code: "run_not_found", Detail: "there is no run of that id"})
 		return
-	}
-	again := func(operation api.Operation) {
-		f.mu.Lock()
-		p := run.Provision
-		f.mu.Unlock()
-		p.RunStatus, p.ProvisionDetails, p.Operation = api.RunStatus{}, api.ProvisionDetails{}, operation
-		if operation == api.OperationApply {
-			p.RetryOf = id
-		}
-		f.accept(w, r, p)
 	}
 	switch r.Method + " " + what {
 	case "GET ":
 		f.get(w, r, run)
-	case "DELETE ":
-		again(api.OperationDestroy)
 	case "POST retry":
-		again(api.OperationApply)
-	case "POST unlock":
-		again(api.OperationUnlock)
+		if refused := f.retry(body); refused != nil {
+			problem(w, *refused)
+			return
+		}
+		again := f.copyOf(run)
+		*f.parts(&again).retryOf = id
+		f.accept(w, r, again)
 	case "POST cancel":
 		f.cancel(w, run, body)
 	case "GET events":
 		f.mu.Lock()
-		begun := run.CreatedAt
+		begun := f.parts(&run.run).CreatedAt
 		f.mu.Unlock()
 		answer(w, 200, api.EventList{Events: []api.Event{
 			{At: begun, Status: api.StatusQueued, Phase: api.PhaseWaitingForSlot, By: "ops"},
@@ -302,14 +246,21 @@ func (f *fakeAPI) one(w http.ResponseWriter, r *http.Request, id, what string, b
 		}
 		w.Header().Set("Content-Type", "text/plain")
 		_, _ = io.WriteString(w, text)
-	case "GET kubeconfig":
-		f.kubeconfig(w, run)
 	default:
-		problem(w, api.Problem{Status: 404, Code: "not_found", Detail: "there is no such path"})
+		if !f.more(w, r, r.Method+" "+what, run, body) {
+			problem(w, api.Problem{Status: 404, Code: "not_found", Detail: "there is no such path"})
+		}
 	}
 }
 
-func (f *fakeAPI) get(w http.ResponseWriter, r *http.Request, run *fakeRun) {
+// copyOf is a run as it is now.
+func (f *fakeService[Run]) copyOf(run *fakeRun[Run]) Run {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return run.run
+}
+
+func (f *fakeService[Run]) get(w http.ResponseWriter, r *http.Request, run *fakeRun[Run]) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	tag := func() string { return fmt.Sprintf(`"v%d"`, run.version) }
@@ -334,45 +285,25 @@ func (f *fakeAPI) get(w http.ResponseWriter, r *http.Request, run *fakeRun) {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
-	answer(w, 200, run.Provision)
+	answer(w, 200, run.run)
 }
 
-func (f *fakeAPI) cancel(w http.ResponseWriter, run *fakeRun, body []byte) {
+func (f *fakeService[Run]) cancel(w http.ResponseWriter, run *fakeRun[Run], body []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	next := run.run
+	p := f.parts(&next)
 	switch {
-	case run.FinishedAt != nil:
+	case p.FinishedAt != nil:
 		problem(w, api.Problem{Status: 409, Code: "run_ended", Detail: "the run has ended"})
 		return
-	case strings.Contains(string(body), "true") && run.Status != api.StatusCancelling:
+	case strings.Contains(string(body), "true") && p.Status != api.StatusCancelling:
 		problem(w, api.Problem{Status: 409, Code: "cancel_too_early", Detail: "ask without force first"})
 		return
 	}
-	s := state{run.RunStatus, run.ProvisionDetails}
-	s.Status = api.StatusCancelling
-	f.become(run, s)
-	s.Status, s.FinishedAt, s.Message = api.StatusCancelled, &s.CreatedAt, "cancelled by ops"
-	run.ahead = []state{s}
-	answer(w, 202, run.Provision)
-}
-
-func (f *fakeAPI) kubeconfig(w http.ResponseWriter, run *fakeRun) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if run.Status != api.StatusSucceeded {
-		problem(w, api.Problem{Status: 409, Code: "kubeconfig_not_ready", Detail: "the run has not succeeded"})
-		return
-	}
-	name := run.Name
-	c := kube.NewConfig()
-	c.CurrentContext = name
-	c.Contexts[name] = &kube.Context{Cluster: name, AuthInfo: name}
-	c.Clusters[name] = &kube.Cluster{Server: "https://" + run.TerraformEnvironment + ".example.com:6443", CertificateAuthorityData: f.ca}
-	c.AuthInfos[name] = &kube.AuthInfo{Token: "token-of-" + run.ID}
-	data, err := clientcmd.Write(*c)
-	if err != nil {
-		panic(err)
-	}
-	w.Header().Set("Content-Type", "application/yaml")
-	_, _ = w.Write(append([]byte(f.preamble), data...))
+	p.Status = api.StatusCancelling
+	f.become(run, next)
+	answer(w, 202, next)
+	p.Status, p.FinishedAt, p.Message = api.StatusCancelled, new(p.CreatedAt), "cancelled by ops"
+	run.ahead = []Run{next}
 }

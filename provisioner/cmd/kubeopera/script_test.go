@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/kubeopera/platform/shared/api"
 )
 
 func TestMain(m *testing.M) {
@@ -26,12 +28,16 @@ func searchPath(tb testing.TB) string {
 	return "PATH=" + filepath.Dir(program) + ":/usr/local/bin:/usr/bin:/bin"
 }
 
-type apiOfScript struct{}
+type (
+	apiOfScript        struct{}
+	scaffolderOfScript struct{}
+)
 
 // TestScripts runs the program against a service of its own for each script.
 //
 //	exits CODE args...   runs kubeopera and wants that exit code
-//	asked FILE           writes what the service was asked to a file
+//	asked FILE           writes what cluster-provisioner was asked to a file
+//	scaffolder-asked FILE
 //	mode PERM FILE       wants these permissions
 func TestScripts(t *testing.T) {
 	t.Parallel()
@@ -41,6 +47,9 @@ func TestScripts(t *testing.T) {
 			f := newFakeAPI(t)
 			e.Defer(f.server.Close)
 			e.Values[apiOfScript{}] = f
+			s := newFakeScaffolder()
+			e.Defer(s.server.Close)
+			e.Values[scaffolderOfScript{}] = s
 			home := filepath.Join(e.WorkDir, "home")
 			if err := os.MkdirAll(home, 0o700); err != nil {
 				return err
@@ -48,6 +57,8 @@ func TestScripts(t *testing.T) {
 			e.Setenv("HOME", home)
 			e.Setenv("KUBEOPERA_URL", f.url())
 			e.Setenv("KUBEOPERA_API_KEY", apiKey)
+			e.Setenv("KUBEOPERA_SCAFFOLDER_URL", s.url())
+			e.Setenv("KUBEOPERA_SCAFFOLDER_API_KEY", scaffolderAPIKey)
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
@@ -69,14 +80,18 @@ func TestScripts(t *testing.T) {
 					ts.Fatalf("exit code %d, want %d", got, want)
 				}
 				for _, file := range []string{"stdout", "stderr"} {
-					if strings.Contains(ts.ReadFile(file), apiKey) {
-						ts.Fatalf("%s has the API key", file)
+					if strings.Contains(ts.ReadFile(file), "canary") {
+						ts.Fatalf("%s has a secret", file)
 					}
 				}
 			},
 			"asked": func(ts *testscript.TestScript, _ bool, args []string) {
 				f := ts.Value(apiOfScript{}).(*fakeAPI)
 				ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(f.requests()), 0o600))
+			},
+			"scaffolder-asked": func(ts *testscript.TestScript, _ bool, args []string) {
+				s := ts.Value(scaffolderOfScript{}).(*fakeService[api.Scaffold])
+				ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(s.requests()), 0o600))
 			},
 			"mode": func(ts *testscript.TestScript, _ bool, args []string) {
 				info, err := os.Stat(ts.MkAbs(args[1]))

@@ -43,6 +43,10 @@ func (anyCredential) Resolve(_ context.Context, id string) (cloudcred.Credential
 	return cloudcred.Credential{ID: id, Kind: cloudcred.KindAccessKey, AccessKey: &cloudcred.AccessKey{ID: "AKIAIOSFODNN7EXAMPLE"}}, nil
 }
 
+func (anyCredential) ResolveSSH(context.Context, string) (cloudcred.SSHCredential, error) {
+	return cloudcred.SSHCredential{}, cloudcred.ErrNotFound
+}
+
 func newRealService(tb testing.TB) *realService {
 	tb.Helper()
 	s := &realService{tb: tb, cluster: runstest.NewCluster(runcontract.KindProvision, nil)}
@@ -58,7 +62,7 @@ func newRealService(tb testing.TB) *realService {
 		tb.Fatal(err)
 	}
 	service, err := provision.New(provision.Config{
-		Runs: engine, Credentials: anyCredential{}, Limits: provision.Limits{MaxWorkers: 100, APIAllowedCIDRs: []string{"203.0.113.0/24"}}, RunTimeout: 90 * time.Minute, Now: time.Now,
+		Runs: engine, Credentials: anyCredential{}, SSHCredentials: anyCredential{}, Limits: provision.Limits{MaxWorkers: 100, APIAllowedCIDRs: []string{"203.0.113.0/24"}}, RunTimeout: 90 * time.Minute, Now: time.Now,
 	})
 	if err != nil {
 		tb.Fatal(err)
@@ -222,8 +226,7 @@ func TestAgainstTheService(t *testing.T) {
 func kubeconfigOf(tb testing.TB, f *fakeAPI) []byte {
 	tb.Helper()
 	defer f.server.Close()
-	run := &fakeRun{Provision: api.Provision{ID: "run-1", Name: "acme", TerraformEnvironment: "acme", RunStatus: api.RunStatus{Status: api.StatusSucceeded}}}
 	w := httptest.NewRecorder()
-	f.kubeconfig(w, run)
+	f.kubeconfig(w, api.Provision{ID: "run-1", Name: "acme", TerraformEnvironment: "acme", RunStatus: api.RunStatus{Status: api.StatusSucceeded}})
 	return w.Body.Bytes()
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -225,5 +226,49 @@ func TestUnlockShowsTheLock(t *testing.T) {
 		if unlocked {
 			break
 		}
+	}
+}
+
+func TestScaffoldOnATerminal(t *testing.T) {
+	t.Parallel()
+	f, g := newFakeAPI(t), newFakeScaffolder()
+	t.Cleanup(f.server.Close)
+	t.Cleanup(g.server.Close)
+	env := []string{"KUBEOPERA_SCAFFOLDER_URL=" + g.url(), "KUBEOPERA_SCAFFOLDER_API_KEY=" + scaffolderAPIKey, "KUBEOPERA_REGISTRY_PASSWORD=canary"}
+	s := onTerminal(t, f, env, "scaffold", "create", "--environment", "acme", "--domain", "acme.example.com", "--region", "eu-west-1", "--wait", "-o", "name")
+	if code := s.end(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	golden.Equal(t, "screen/scaffold.txt", []byte(show(s.output())+"\n"))
+
+	g.add(api.Scaffold{ID: "run-1", Environment: "dry", DryRun: true, RunStatus: api.RunStatus{Status: api.StatusSucceeded, FinishedAt: &time.Time{}}})
+	s = onTerminal(t, f, env, "scaffold", "diff", "run-1")
+	if code := s.end(); code != 0 || !strings.Contains(s.output(), "\x1b[31m--- gone [2J\x1b[0m") {
+		t.Errorf("exit code %d, output %q", code, s.output())
+	}
+	s = onTerminal(t, f, append(env, "NO_COLOR=1"), "scaffold", "diff", "run-1")
+	if code := s.end(); code != 0 || strings.Contains(s.output(), "\x1b") || !strings.Contains(s.output(), "+new") {
+		t.Errorf("without colours: exit code %d, output %q", code, s.output())
+	}
+}
+
+func TestResetAsksForTheName(t *testing.T) {
+	t.Parallel()
+	f := newFakeAPI(t)
+	t.Cleanup(f.server.Close)
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"environment.yaml": "apiVersion: holodeck.nvidia.com/v1alpha1\nkind: Environment\nmetadata: {name: acme}\nspec: {auth: {username: ops, privateKey: id}, containerRuntime: {install: true, name: containerd}, cluster: {controlPlane: {count: 1}}}\n",
+		"machines.yaml":    "- {address: 127.0.0.1, port: 1, role: control-plane}\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := onTerminal(t, f, nil, "env", "reset", "-f", filepath.Join(dir, "environment.yaml"), "--machines", filepath.Join(dir, "machines.yaml"))
+	s.until("This takes the cluster acme off 1 machines")
+	s.typeIn("yes\n")
+	if code := s.end(); code != 2 || !strings.Contains(s.output(), "nothing was reset") {
+		t.Errorf("exit code %d\n%s", code, s.output())
 	}
 }

@@ -1,12 +1,16 @@
 // Package cli is the command tree of kubeopera. Each service has a part of its own
-// (provisioncmd); what the parts share is in the packages beside them:
+// (provisioncmd, scaffoldcmd), and so has what works without one (envcmd); what the
+// parts share is in the packages beside them:
 //
 //	session     global flags, clients of the services
-//	settings    which service and key: flags, environment, configuration file
+//	settings    where a service is and its key: flags, environment, configuration file
+//	runcmd      what commands for runs have in common, of whatever service
+//	request     what is asked for: files, flags, secrets
 //	terminal    what the streams can show
 //	progress    how a run goes, while somebody waits for it
 //	output      results as table, JSON, YAML or names
 //	kubemerge   kubeconfigs into a file with others
+//	kubefile    the same for commands
 //	exit        exit codes and the words for errors
 package cli
 
@@ -19,8 +23,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kubeopera/platform/provisioner/internal/cli/envcmd"
 	"github.com/kubeopera/platform/provisioner/internal/cli/exit"
 	"github.com/kubeopera/platform/provisioner/internal/cli/provisioncmd"
+	"github.com/kubeopera/platform/provisioner/internal/cli/scaffoldcmd"
 	"github.com/kubeopera/platform/provisioner/internal/cli/session"
 	"github.com/kubeopera/platform/provisioner/internal/cli/settings"
 	"github.com/kubeopera/platform/provisioner/internal/cli/terminal"
@@ -61,10 +67,12 @@ func Run(ctx context.Context, p Program, args []string) exit.Code {
 func New(s *session.Session, version string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "kubeopera",
-		Short: "Provision Kubernetes clusters with the kubeopera platform",
-		Long: `kubeopera provisions Kubernetes clusters with the kubeopera platform.
+		Short: "Provision and set up Kubernetes clusters with the kubeopera platform",
+		Long: `kubeopera provisions Kubernetes clusters with the kubeopera platform and makes their
+GitOps trees.
 
-Which service, and the API key for it, come from the first of these that says so:
+Where cluster-provisioner is, and the API key for it, come from the first of these
+that says so:
   1. flags:        --url, --api-key-file, --ca-file
   2. environment:  KUBEOPERA_URL, KUBEOPERA_API_KEY or KUBEOPERA_API_KEY_FILE, KUBEOPERA_CA_FILE
   3. a context (--context, KUBEOPERA_CONTEXT, else current_context) of the configuration
@@ -76,8 +84,15 @@ Which service, and the API key for it, come from the first of these that says so
            url: https://provisioner.example.com
            api_key_file: prod.key     # beside the configuration file
            ca_file: ca.pem            # if the system does not trust it
+           scaffolder:
+             url: https://scaffolder.example.com
+             api_key_file: scaffolder.key
 
-The key itself is never an argument. A context's key goes to the context's URL only.
+gitops-scaffolder has settings of its own, in the same three places: --scaffolder-url,
+KUBEOPERA_SCAFFOLDER_URL and so on, and the fields of scaffolder in a context.
+
+A key itself is never an argument. It goes to the service that it was given for, a
+context's key to the context's URL only.
 
 Exit codes: 0 done, 1 refused or another error, 2 usage, 3 run failed, 4 run cancelled,
 5 not finished in --timeout, 6 not found, 7 API key not accepted, 8 service unavailable,
@@ -87,9 +102,7 @@ Exit codes: 0 done, 1 refused or another error, 2 usage, 3 run failed, 4 run can
 	f := root.PersistentFlags()
 	f.StringVar(&s.Options.ConfigFile, "config", "", "configuration file")
 	f.StringVar(&s.Options.Context, "context", "", "context of the configuration file")
-	f.StringVar(&s.Options.URL, "url", "", "address of the service")
-	f.StringVar(&s.Options.APIKeyFile, "api-key-file", "", "file that holds the API key")
-	f.StringVar(&s.Options.CAFile, "ca-file", "", "PEM certificates of the CA to trust")
+	settings.Provisioner.AddFlags(f, &s.Options)
 	_ = root.RegisterFlagCompletionFunc("context", func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) { // the flag exists
 		file, _, err := settings.ReadFile(s.Options, s.Terminal.Getenv)
 		if err != nil {
@@ -97,7 +110,7 @@ Exit codes: 0 done, 1 refused or another error, 2 usage, 3 run failed, 4 run can
 		}
 		return slices.Sorted(maps.Keys(file.Contexts)), cobra.ShellCompDirectiveNoFileComp
 	})
-	root.AddCommand(provisioncmd.New(s), versionCommand(s, version))
+	root.AddCommand(provisioncmd.New(s), scaffoldcmd.New(s), envcmd.New(s), versionCommand(s, version))
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &exit.Error{Code: exit.Usage, Err: err} })
 	for _, cmd := range append(root.Commands(), root) {
 		if cmd.HasSubCommands() {

@@ -16,6 +16,7 @@ const (
 	tagSeconds        = "seconds"         // how long the apply takes
 	tagDestroySeconds = "destroy_seconds" // how long the destroy takes
 	tagFail           = "fail"            // there with any value: the apply fails, at its end
+	tagAWS            = "aws"             // there with any value: the AWS provider is in it, without a resource, so that a destroy looks for what a cluster has made by itself
 )
 
 // ca is a certificate for the kubeconfigs. Its key was thrown away.
@@ -46,8 +47,10 @@ func render(e terraformenv.Environment) (map[string]string, error) {
 	if _, fail := e.Tags[tagFail]; fail {
 		end = "false"
 	}
+	if _, aws := e.Tags[tagAWS]; !aws {
+		files[terraformenv.FileProviders] = "terraform {\n  required_version = \">= 1.11\"\n}\n"
+	}
 	// Of text only a DNS label and what is ours gets in.
-	files[terraformenv.FileProviders] = "terraform {\n  required_version = \">= 1.11\"\n}\n"
 	files[terraformenv.FileMain] = fmt.Sprintf(`resource "terraform_data" "network" {
   input = var.%[1]s
 }

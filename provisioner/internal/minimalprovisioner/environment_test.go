@@ -93,6 +93,19 @@ func TestTerraformTakesIt(t *testing.T) {
 	}
 }
 
+func TestTheProviderIsThereIfAskedFor(t *testing.T) {
+	t.Parallel()
+	for _, tags := range []map[string]string{nil, {tagAWS: "yes"}} {
+		files, err := render(environment(tags))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if has := strings.Contains(files[terraformenv.FileProviders], "hashicorp/aws"); has != (tags != nil) {
+			t.Errorf("with tags %v the providers are:\n%s", tags, files[terraformenv.FileProviders])
+		}
+	}
+}
+
 func TestWhatIsRefused(t *testing.T) {
 	t.Parallel()
 	kubeadm := environment(nil)

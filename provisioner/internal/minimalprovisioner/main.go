@@ -5,7 +5,8 @@
 // same way. It is no topology, and is in no image.
 //
 // Tags of a request of topology eks steer its run: seconds and destroy_seconds
-// say how long the apply and the destroy take, and with fail the apply fails.
+// say how long the apply and the destroy take, with fail the apply fails, and with
+// aws the environment has the AWS provider.
 package main
 
 import (

@@ -49,6 +49,9 @@ func (g *Gateway) adminRoutes() http.Handler {
 		g.ClearCalls()
 		w.WriteHeader(http.StatusNoContent)
 	})
+	if g.cfg.Admin != nil {
+		mux.Handle(adminPrefix, g.cfg.Admin)
+	}
 	return mux
 }
 

@@ -7,6 +7,6 @@
 // the request to one of the fakes in this process or else to the emulator.
 //
 // Paths below /_sim/ are the gateway's own: faults, recorded calls, the end of
-// keys and sessions, health.
+// keys and sessions, health, and what Config.Admin adds.
 // They are not signed. No bucket can have that name.
 package gateway

@@ -26,6 +26,7 @@ type Config struct {
 	Keys     *keyring.Ring           // required
 	Services map[string]http.Handler // by the credential scope's service name
 	Fallback http.Handler            // required: all other services
+	Admin    http.Handler            // nil: none; further paths below /_sim/
 	Now      func() time.Time        // nil: time.Now
 	Log      *slog.Logger            // nil: discarded
 }
@@ -41,6 +42,19 @@ type operationNamer interface {
 type resourceNamer interface {
 	Resource(body []byte) string
 }
+
+// refusalObserver is implemented by services that want to know of requests whose
+// signature was not accepted.
+type refusalObserver interface {
+	Refused(r *http.Request, err error)
+}
+
+// channelPath is the beginning of the paths of Session Manager's data channels.
+// Requests are for them whatever their signature says, for they are websockets.
+const (
+	channelPath    = "/v1/data-channel/"
+	channelService = "ssmmessages"
+)
 
 // Gateway is the account's HTTP handler.
 type Gateway struct {
@@ -88,6 +102,9 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	sig, key, err := g.verifier.Verify(r, c.body)
 	c.identify(r, sig, g.cfg.Services)
 	if err != nil {
+		if o, ok := c.handler.(refusalObserver); ok {
+			o.Refused(r, err)
+		}
 		protocol.WriteError(c.w, r, c.protocol, c.requestID, protocol.Refusal(c.protocol, err))
 		return
 	}
@@ -126,14 +143,18 @@ func (g *Gateway) read(c *call, r *http.Request) error {
 }
 
 func (c *call) identify(r *http.Request, sig sigv4.Signature, services map[string]http.Handler) {
-	c.handler = services[sig.Service]
-	c.protocol = protocol.Of(sig.Service, r, c.body)
-	if sig.Service == "" && c.protocol == protocol.RESTJSON {
+	service := sig.Service
+	if strings.HasPrefix(r.URL.Path, channelPath) && service != "s3" {
+		service = channelService
+	}
+	c.handler = services[service]
+	c.protocol = protocol.Of(service, r, c.body)
+	if service == "" && c.protocol == protocol.RESTJSON {
 		c.protocol = protocol.S3 // unsigned and of no other shape: most likely an anonymous read
 	}
 	c.entry = Call{
 		Time: c.started, RequestID: c.requestID,
-		Service: sig.Service, Region: sig.Region, AccessKeyID: sig.AccessKeyID,
+		Service: service, Region: sig.Region, AccessKeyID: sig.AccessKeyID,
 		Method: r.Method, Path: r.URL.Path,
 	}
 	c.resource = r.URL.Path
@@ -219,7 +240,7 @@ type statusWriter struct {
 }
 
 func (w *statusWriter) WriteHeader(status int) {
-	if w.status == 0 && status >= http.StatusOK {
+	if w.status == 0 && (status >= http.StatusOK || status == http.StatusSwitchingProtocols) {
 		w.status = status
 	}
 	w.ResponseWriter.WriteHeader(status)

@@ -164,16 +164,17 @@ func (s *Service) authorizeAction(c call, action string, names ...string) error 
 	return nil
 }
 
-// Resource names the parameters that a request is about, for faults.
+// Resource names the parameters, or the session and its target, that a request is
+// about, for faults.
 func (*Service) Resource(body []byte) string {
 	var in struct {
-		Name, Path, ResourceID string
-		Names                  []string
+		Name, Path, ResourceID, Target, SessionID string
+		Names                                     []string
 	}
 	if json.Unmarshal(body, &in) != nil {
 		return ""
 	}
-	return strings.Join(append(in.Names, in.Name+in.Path+in.ResourceID), " ")
+	return strings.Join(append(in.Names, in.Name+in.Path+in.ResourceID+in.Target+in.SessionID), " ")
 }
 
 // failure is an error of the JSON protocol, in which they all have status 400.

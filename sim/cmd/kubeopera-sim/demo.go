@@ -26,10 +26,11 @@ func demoCommand(env environment) *cobra.Command {
 	var verbose bool
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Provision a cluster of each topology through the API and show the result",
+		Short: "Provision a cluster of each topology, scaffold one, and show the results",
 		Long: `demo provisions an EKS cluster and a kubeadm cluster with three control planes
 through cluster-provisioner's API, side by side, shows their progress, and uses
-the kubeconfigs that come back.
+the kubeconfigs that come back. Then it has gitops-scaffolder make the tree of the
+EKS cluster, and shows what Flux makes of it.
 
 It uses the simulator that ` + "`up`" + ` started in this checkout, and leaves it running;
 without one it starts its own and stops it at the end.`,
@@ -125,13 +126,16 @@ func demo(ctx context.Context, env environment, here running, prefix string) err
 	for i, c := range all {
 		errs = append(errs, show(ctx, env, here, provisioner, c, runs[i]))
 	}
-	return errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	return scaffold(ctx, env, here, runs[0])
 }
 
 // show uses a cluster's kubeconfig, or says why there is none.
 func show(ctx context.Context, env environment, here running, provisioner *client.Provisioner, c cluster, run api.Provision) error {
 	if run.Status != api.StatusSucceeded {
-		printLogTail(ctx, env.stdout, provisioner, run.ID)
+		printLogTail(ctx, env.stdout, "provisions", run.ID, provisioner.Logs)
 		return fmt.Errorf("the run of %s ended %s (%s): %s", c.request.Name, run.Status, run.ErrorCode, run.Message)
 	}
 	kubeconfig, err := provisioner.Kubeconfig(ctx, run.ID)
@@ -143,7 +147,7 @@ func show(ctx context.Context, env environment, here running, provisioner *clien
 		return err
 	}
 	fmt.Fprintf(env.stdout, "\n%s: the kubeconfig, from GET /api/v1/provisions/%s/kubeconfig, is in %s\n", c.request.Name, run.ID, file)
-	return useKubectl(ctx, env, here, file, c)
+	return useKubectl(ctx, env, here, file, c.needs, c.show...)
 }
 
 // progress prints a line whenever something has changed that a person would want
@@ -156,10 +160,16 @@ type progress struct {
 
 func newProgress(w io.Writer) *progress { return &progress{w: w, started: time.Now()} }
 
-// of gives the callback for one run.
+// of gives the callback for one provisioning run.
 func (p *progress) of(name string) func(api.Provision) {
+	show := p.status(name)
+	return func(run api.Provision) { show(run.RunStatus) }
+}
+
+// status gives the callback for one run of any service.
+func (p *progress) status(name string) func(api.RunStatus) {
 	last := ""
-	return func(run api.Provision) {
+	return func(run api.RunStatus) {
 		line := fmt.Sprintf("%s  %-9s  ", name, run.Status)
 		switch done := run.Progress; {
 		case run.Phase == api.PhaseApply && done != nil && done.Total > 0:
@@ -167,41 +177,44 @@ func (p *progress) of(name string) func(api.Provision) {
 		default:
 			line += cmp.Or(run.Message, string(run.Phase))
 		}
-		if line == last {
-			return
+		if line != last {
+			p.print(line)
 		}
 		last = line
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		fmt.Fprintf(p.w, "%6.1fs  %s\n", time.Since(p.started).Seconds(), strings.TrimRight(line, " "))
 	}
 }
 
+func (p *progress) print(line string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	fmt.Fprintf(p.w, "%6.1fs  %s\n", time.Since(p.started).Seconds(), strings.TrimRight(line, " "))
+}
+
 // printLogTail shows the end of a failed run's log, which goes with the simulator.
-func printLogTail(ctx context.Context, w io.Writer, provisioner *client.Provisioner, id string) {
-	log, err := provisioner.Logs(ctx, id, client.LogOptions{Tail: 10})
+func printLogTail(ctx context.Context, w io.Writer, runs, id string, logs func(context.Context, string, client.LogOptions) (io.ReadCloser, error)) {
+	log, err := logs(ctx, id, client.LogOptions{Tail: 10})
 	if err != nil {
 		fmt.Fprintf(w, "\nno log: %v\n", err)
 		return
 	}
 	defer log.Close()
-	fmt.Fprintf(w, "\nThe end of the log, from GET /api/v1/provisions/%s/logs?tail=10:\n\n", id)
+	fmt.Fprintf(w, "\nThe end of the log, from GET /api/v1/%s/%s/logs?tail=10:\n\n", runs, id)
 	if _, err := io.Copy(w, log); err != nil {
 		fmt.Fprintf(w, "the log broke off: %v\n", err)
 	}
 	fmt.Fprintln(w)
 }
 
-// useKubectl uses the kubeconfig as a person would, and says what that takes on
-// this machine.
-func useKubectl(ctx context.Context, env environment, here running, kubeconfig string, c cluster) error {
+// useKubectl uses a kubeconfig, which runs the program that it needs, as a person
+// would, and says what that takes on this machine.
+func useKubectl(ctx context.Context, env environment, here running, kubeconfig, needs string, args ...string) error {
 	path := env.getenv("PATH")
-	if _, err := exec.LookPath(c.needs); c.needs != "" && err != nil {
+	if _, err := exec.LookPath(needs); needs != "" && err != nil {
 		bin := filepath.Dir(here.AWSCLI)
 		path = bin + string(filepath.ListSeparator) + path
 		fmt.Fprintf(env.stdout, "It runs the AWS CLI, which is not on your PATH; the simulator has installed one:\n$ export PATH=%s:$PATH\n", bin)
 	}
-	args := append([]string{"--kubeconfig", kubeconfig}, c.show...)
+	args = append([]string{"--kubeconfig", kubeconfig}, args...)
 	fmt.Fprintf(env.stdout, "$ kubectl %s\n", strings.Join(args, " "))
 	kubectl, err := exec.LookPath("kubectl")
 	if err != nil {

@@ -1,5 +1,5 @@
 // Command kubeopera-sim brings up the platform's simulator: `up` leaves it
-// running, `demo` provisions a cluster in it and shows the result.
+// running, `demo` provisions clusters in it, scaffolds one, and shows the results.
 package main
 
 import (
@@ -33,9 +33,10 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	root := &cobra.Command{
 		Use:   "kubeopera-sim",
 		Short: "The whole platform on one machine, without a cloud",
-		Long: `kubeopera-sim runs cluster-provisioner with all that it needs on this machine: a
-real Kubernetes control plane, real Terraform with the real AWS provider, and
-stand-ins for AWS, Git and auth-service. sim/README.md lists them.
+		Long: `kubeopera-sim runs cluster-provisioner and gitops-scaffolder with all that they
+need on this machine: real Kubernetes control planes, real Terraform with the real
+AWS provider, real Flux and sealed-secrets controllers, and stand-ins for AWS, Git
+and auth-service. sim/README.md lists them.
 
 State and logs go to .sim in the checkout and are removed at the next start.`,
 		SilenceUsage:  true,

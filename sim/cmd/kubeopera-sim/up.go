@@ -18,9 +18,15 @@ import (
 
 // running is what another command needs to know of a simulator that is up.
 type running struct {
-	URL        string `json:"url"`
+	URL        string `json:"url"` // of cluster-provisioner
 	Key        string `json:"key"`
+	Scaffolder struct {
+		URL string `json:"url"`
+		Key string `json:"key"`
+	} `json:"scaffolder"`
 	Credential string `json:"credential"`
+	Trees      string `json:"trees"`  // the platform's own GitOps repository on disk
+	Target     string `json:"target"` // kubeconfig file of every EKS cluster, with all rights
 	Dir        string `json:"dir"`
 	AWSCLI     string `json:"aws_cli"`
 }
@@ -77,7 +83,11 @@ func start(ctx context.Context, env environment, verbose bool) (*sim.Simulator, 
 	if err != nil {
 		return nil, running{}, err
 	}
-	here := running{URL: s.Service.URL(), Key: s.Service.Key(), Credential: s.Credential, Dir: dir, AWSCLI: s.AWS.CLI()}
+	here := running{
+		URL: s.ClusterProvisioner.URL(), Key: s.ClusterProvisioner.Key(), Credential: s.Credential,
+		Trees: s.Trees.Dir(), Target: s.TargetKubeconfig(), Dir: dir, AWSCLI: s.AWS.CLI(),
+	}
+	here.Scaffolder.URL, here.Scaffolder.Key = s.GitOpsScaffolder.URL(), s.GitOpsScaffolder.Key()
 	data, err := json.Marshal(here)
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, descriptor), data, 0o600)
@@ -117,19 +127,33 @@ func printUp(w io.Writer, s *sim.Simulator, here running) {
 	fmt.Fprintf(w, `
 The simulator is up.
 
-  API, to read      %[1]s/docs
-  runs              kubectl --kubeconfig %[5]s get jobs,pods -n %[6]s
-  simulated AWS     %[4]s
-  state and logs    %[7]s
+  cluster-provisioner  %[1]s/docs
+  gitops-scaffolder    %[8]s/docs
+  runs                 kubectl --kubeconfig %[5]s get jobs,pods -n %[6]s
+  simulated AWS        %[4]s
+  GitOps repository    git --git-dir %[10]s log
+  EKS clusters         kubectl --kubeconfig %[11]s get namespaces
+  state and logs       %[7]s
 
-In another terminal, make demo provisions a cluster in it. Or go by hand through
-docs/user-guide.md, which expects the address, an API key and an AWS credential's id:
+In another terminal, make demo provisions clusters in it, and scaffolds one. Or go by
+hand through docs/user-guide.md, which expects the address, an API key and an AWS
+credential's id:
 
   export URL=%[1]s KEY=%[2]s CREDENTIAL=%[3]s
 
   printf 'X-Api-Key: %%s\n' "$KEY" | curl -sS "$URL/api/v1/provisions" -H @- -H 'Content-Type: application/json' \
     -d '{"name": "acme", "topology": "eks", "region": "eu-west-1", "kubernetes_version": "1.35", "credential_id": "'"$CREDENTIAL"'"}'
 
+When that run has succeeded, its id (PROVISION) is enough for its tree, which goes to
+the GitOps repository; Flux follows it there:
+
+  export SCAFFOLDER_URL=%[8]s SCAFFOLDER_KEY=%[9]s
+
+  printf 'X-Api-Key: %%s\n' "$SCAFFOLDER_KEY" | curl -sS "$SCAFFOLDER_URL/api/v1/scaffolds" -H @- -H 'Content-Type: application/json' \
+    -d '{"environment": "acme", "domain": "acme.example.com", "region": "eu-west-1", "email": "ops@acme.example.com", "target": {"provision_id": "'"$PROVISION"'"},
+         "registry": {"server": "registry.example.com", "username": "robot", "password": "any"}}'
+
 Ctrl-C stops it.
-`, here.URL, here.Key, here.Credential, s.AWS.URL(), s.HostKubeconfig(), sim.RunNamespace, here.Dir)
+`, here.URL, here.Key, here.Credential, s.AWS.URL(), s.HostKubeconfig(), sim.RunNamespace, here.Dir,
+		here.Scaffolder.URL, here.Scaffolder.Key, here.Trees, here.Target)
 }

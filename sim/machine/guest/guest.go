@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"syscall"
 )
 
@@ -44,8 +45,11 @@ func base() map[string]commandFunc {
 	return map[string]commandFunc{
 		"systemctl": systemctl, "journalctl": journalctl, "systemd-cat": systemdCat, "logger": logger,
 		"apt-get": aptGet, "apt": aptGet, "apt-cache": aptCache, "apt-mark": aptMark, "dpkg": dpkg, "dpkg-query": dpkg, "snap": snap,
+		"dnf": dnf, "yum": dnf, "rpm": rpm, "getenforce": getenforce, "setenforce": setenforce, "grubby": succeed,
 		"gpg": gpg, "modprobe": succeed, "sysctl": sysctl, "swapoff": succeed, "cloud-init": cloudInit,
-		"hostnamectl": succeed, "timedatectl": succeed, "ufw": succeed, "update-ca-certificates": succeed,
+		"hostnamectl": succeed, "timedatectl": succeed, "ufw": succeed, "update-ca-certificates": succeed, "update-grub": succeed,
+		"sudo": sudo, LoneUser: loneUser, "ip": ip, "hostname": hostname, "uname": uname,
+		"reboot": powerCommand("reboot"), "poweroff": powerCommand("poweroff"), "halt": powerCommand("halt"), "shutdown": shutdown,
 	}
 }
 
@@ -53,27 +57,57 @@ func base() map[string]commandFunc {
 func installed() map[string]commandFunc {
 	return map[string]commandFunc{
 		"containerd": containerd, "kubelet": kubelet, "kubeadm": kubeadm, "kubectl": kubectl, "crictl": crictl, "ctr": succeed,
-		"conntrack": succeed, "socat": succeed,
+		"conntrack": succeed, "socat": succeed, "docker": docker, "dockerd": dockerd, "cri-dockerd": criDockerd, "crio": crio,
+		"nvidia-ctk": nvidiaCTK,
 	}
 }
 
-// BaseCommands are the names that lead to Program on a fresh machine.
-func BaseCommands() []string {
+// BaseCommands are the names that lead to Program on a fresh machine, whose
+// packages are RPMs or Debian's.
+func BaseCommands(rpm bool) []string {
+	others := rpmCommands()
+	if rpm {
+		others = debianCommands()
+	}
 	var names []string
 	for name := range base() {
-		names = append(names, name)
+		if !slices.Contains(others, name) {
+			names = append(names, name)
+		}
 	}
 	return names
+}
+
+func rpmCommands() []string {
+	return []string{"dnf", "yum", "rpm", "getenforce", "setenforce", "grubby"}
+}
+
+func debianCommands() []string {
+	return []string{"apt-get", "apt", "apt-cache", "apt-mark", "dpkg", "dpkg-query", "snap", "ufw", "update-ca-certificates", "update-grub"}
+}
+
+// AdministratorCommands are those of the base commands that are in /usr/sbin.
+func AdministratorCommands() []string {
+	return []string{
+		"modprobe", "sysctl", "swapoff", "ip", "reboot", "poweroff", "halt", "shutdown", "getenforce", "setenforce", "grubby", "update-grub",
+	}
+}
+
+// Launcher is a script that is the stand-in of that name wherever it lies.
+func Launcher(name string) string {
+	return "#!/bin/bash\nexec -a " + name + " " + Program + " \"$@\"\n"
 }
 
 // Hidden are further commands of a host that a fresh machine does not have.
 func Hidden() []string {
 	names := []string{
-		"etcd", "etcdctl", "docker", "dockerd", "podman", "runc", "nerdctl", "kube-apiserver", "minikube", "kind", "helm",
-		"aptitude", "apt-key", "apt-config", "dpkg-deb", "add-apt-repository", "unattended-upgrade", "yum", "dnf", "rpm", "pacman", "zypper",
-		"aws", "terraform", "go", "reboot", "shutdown", "poweroff", "halt", "init", "telinit", "runlevel",
+		"etcd", "etcdctl", "podman", "runc", "nerdctl", "kube-apiserver", "minikube", "kind", "helm",
+		"aptitude", "apt-key", "apt-config", "dpkg-deb", "add-apt-repository", "unattended-upgrade", "pacman", "zypper",
+		"aws", "terraform", "go", "init", "telinit", "runlevel",
 		"networkctl", "resolvectl", "loginctl", "systemd-run", "systemd-notify", "swapon",
 	}
+	names = append(names, rpmCommands()...)
+	names = append(names, debianCommands()...)
 	for name := range installed() {
 		names = append(names, name)
 	}

@@ -29,6 +29,7 @@ type Settings struct {
 	InstanceType string `json:"instance_type"`
 	CPUs         int    `json:"cpus"`
 	MemoryMiB    int    `json:"memory_mib"`
+	Address      string `json:"address"` // the machine's own, private one
 	// MaxWait cuts kubeadm's own waits, which are minutes.
 	MaxWait time.Duration `json:"max_wait_ns"`
 }

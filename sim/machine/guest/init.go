@@ -33,6 +33,8 @@ const searchPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 // firstProcess starts the manager, passes signals on and reaps orphans. It ends
 // with the manager, and the kernel ends the rest.
 func firstProcess() int {
+	terminals()
+	chooseKernel()
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 	manager, err := os.StartProcess("/proc/self/exe", []string{managerName}, &os.ProcAttr{
@@ -87,6 +89,7 @@ func manage(ctx context.Context, _ []string, io stdio) int {
 	defer stop()
 	served := make(chan error, 1)
 	go func() { served <- manager.Serve(serving, managerSocket) }()
+	go serveSudo(serving, journal)
 	b := &boot{manager: manager, journal: journal}
 	go b.run(serving)
 	select {
@@ -121,7 +124,7 @@ func (b *boot) run(ctx context.Context) {
 		return
 	}
 	defer finished()
-	// Nothing is enabled yet, so the order of cloud-init and services does not matter.
+	b.manager.Boot(ctx) // what the image has enabled: nothing, or an SSH server
 	if err := b.cloudInit(ctx); err != nil {
 		b.say(fmt.Sprintf("failed: %v", err))
 		return

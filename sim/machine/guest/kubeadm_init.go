@@ -16,6 +16,9 @@ import (
 // init is `kubeadm init`.
 func (k *kubeadmCall) init(ctx context.Context) error {
 	c := k.config
+	if err := defaultAddress(ctx, &c.init.LocalAPIEndpoint); err != nil {
+		return err
+	}
 	if err := c.checkInit(packageVersion("kubeadm")); err != nil {
 		return err
 	}
@@ -83,6 +86,18 @@ func (k *kubeadmCall) init(ctx context.Context) error {
 		return fmt.Errorf("error execution phase wait-control-plane: failed while waiting for the control plane to start: kube-apiserver check failed at %s/livez: %w", local, err)
 	}
 	return k.finishInit(ctx, kube, node, names)
+}
+
+// defaultAddress sets the address that the API server announces, unless it is
+// given: that of the default route.
+func defaultAddress(ctx context.Context, endpoint *localAPIEndpoint) error {
+	if endpoint.AdvertiseAddress != "" {
+		return nil
+	}
+	var settings Settings
+	err := ask(ctx, PathSettings, struct{}{}, &settings)
+	endpoint.AdvertiseAddress = settings.Address
+	return err
 }
 
 // finishInit makes what lives in the cluster.

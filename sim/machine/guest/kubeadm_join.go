@@ -47,6 +47,11 @@ func (k *kubeadmCall) join(ctx context.Context) error {
 	if len(c.Discovery.BootstrapToken.CACertHashes) == 0 && !c.Discovery.BootstrapToken.Unsafe {
 		return errors.New("discovery.bootstrapToken: Invalid value: \"\": using token-based discovery without caCertHashes can be unsafe. Set unsafeSkipCAVerification as true in your kubeadm config file or pass --discovery-token-unsafe-skip-ca-verification flag to continue")
 	}
+	if controlPlane {
+		if err := defaultAddress(ctx, &c.ControlPlane.LocalAPIEndpoint); err != nil {
+			return err
+		}
+	}
 	if err := k.preflight(ctx, controlPlane, true); err != nil {
 		return err
 	}

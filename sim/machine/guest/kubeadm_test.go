@@ -85,7 +85,7 @@ func TestPackageVersions(t *testing.T) {
 	if got, err := pkg.version("p", "1.*"); err == nil {
 		t.Errorf("1.* gives %s", got)
 	}
-	if got, err := aptPackages()["kubeadm"].version("kubeadm", "1.35.5-*"); err == nil {
+	if got, err := catalog(false)["kubeadm"].version("kubeadm", "1.35.5-*"); err == nil {
 		t.Errorf("without a repository kubeadm is there: %s", got)
 	}
 }

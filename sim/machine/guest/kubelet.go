@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -65,7 +66,7 @@ WantedBy=multi-user.target
 `
 	containerdConfig = "/etc/containerd/config.toml"
 	containerdSocket = "/run/containerd/containerd.sock"
-	criFile          = "/run/containerd/cri" // exists while the runtime answers kubelets
+	criFile          = "/run/machine-cri" // exists while a runtime answers kubelets
 	etcdData         = "/var/lib/etcd/member/kubeopera.json"
 )
 
@@ -77,7 +78,7 @@ func containerd(ctx context.Context, args []string, io stdio) int {
 		return 0
 	}
 	if len(args) > 0 && (args[0] == "--version" || args[0] == "-v") {
-		io.printf("containerd containerd.io v2.3.2\n")
+		io.printf("containerd containerd.io v%s 0000000000000000000000000000000000000000\n", cmp.Or(packageVersion("containerd.io"), packageVersion("containerd")))
 		return 0
 	}
 	if len(args) > 0 {
@@ -95,12 +96,18 @@ func containerd(ctx context.Context, args []string, io stdio) int {
 			return 1
 		}
 	}
-	if err := writeFile(containerdSocket, "", 0o660); err != nil { // last: it says that all is there
-		io.errorf("containerd: %v\n", err)
+	return listenAs(ctx, containerdSocket, io)
+}
+
+// listenAs is a daemon that has nothing to do: its socket, which nobody can connect
+// to, is there while it runs.
+func listenAs(ctx context.Context, socket string, io stdio) int {
+	if err := writeFile(socket, "", 0o660); err != nil { // last: it says that all is there
+		io.errorf("%v\n", err)
 		return 1
 	}
 	<-ctx.Done()
-	_ = errors.Join(os.Remove(containerdSocket), os.Remove(criFile)) // the machine goes down, or it is started again
+	_ = errors.Join(os.Remove(socket), os.Remove(criFile)) // the machine goes down, or it is started again
 	return 0
 }
 
@@ -284,11 +291,20 @@ func (a kubeletArgs) join(ctx context.Context) error {
 	}
 	version := "v" + packageVersion("kubelet")
 	registered.Status.NodeInfo.KubeletVersion = version
-	registered.Status.NodeInfo.OSImage, registered.Status.NodeInfo.OperatingSystem = "Ubuntu 24.04 LTS (light machine)", "linux"
-	registered.Status.NodeInfo.ContainerRuntimeVersion, registered.Status.NodeInfo.Architecture = "containerd://2.3.2", "amd64"
-	if a.nodeIP != "" {
+	registered.Status.NodeInfo.OSImage, registered.Status.NodeInfo.OperatingSystem = osRelease("PRETTY_NAME"), "linux"
+	registered.Status.NodeInfo.ContainerRuntimeVersion, registered.Status.NodeInfo.Architecture = runtimeVersion(), "amd64"
+	registered.Status.NodeInfo.KernelVersion = kernelRelease()
+	address := a.nodeIP
+	if address == "" && !a.external {
+		var settings Settings
+		if err := ask(ctx, PathSettings, struct{}{}, &settings); err != nil {
+			return err
+		}
+		address = settings.Address
+	}
+	if address != "" {
 		registered.Status.Addresses = []corev1.NodeAddress{
-			{Type: corev1.NodeInternalIP, Address: a.nodeIP}, {Type: corev1.NodeHostName, Address: a.node},
+			{Type: corev1.NodeInternalIP, Address: address}, {Type: corev1.NodeHostName, Address: a.node},
 		}
 	}
 	_, err = kube.CoreV1().Nodes().UpdateStatus(ctx, registered, metav1.UpdateOptions{})
@@ -366,5 +382,8 @@ func clientFor(path string) (*kubernetes.Clientset, error) {
 // packageVersion is an installed package's version without its revision.
 func packageVersion(name string) string {
 	version, _, _ := strings.Cut(readList(packageList)[name], "-")
+	if _, after, hasEpoch := strings.Cut(version, ":"); hasEpoch {
+		return after
+	}
 	return version
 }

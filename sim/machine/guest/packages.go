@@ -18,38 +18,6 @@ const (
 	holdList    = "/var/lib/dpkg/held"      // a name a line
 )
 
-// aptPackage is a package that brings more than commands of the same name.
-type aptPackage struct {
-	commands []string
-	// repository must be in a source list, with the version's minor in its place
-	// of %s; empty: Ubuntu's own.
-	repository string
-	// revision is what the repository's versions end with.
-	revision string
-	newest   string // when no version is asked for, or one with a wildcard
-	units    map[string]string
-	files    map[string]string
-	start    string // a unit that the installation enables and starts
-}
-
-func aptPackages() map[string]aptPackage {
-	const kubernetes = "pkgs.k8s.io/core:/stable:/v%s/deb"
-	return map[string]aptPackage{
-		"kubeadm": {commands: []string{"kubeadm"}, repository: kubernetes, revision: "-1.1"},
-		"kubectl": {commands: []string{"kubectl"}, repository: kubernetes, revision: "-1.1"},
-		"kubelet": {commands: []string{"kubelet"}, repository: kubernetes, revision: "-1.1", units: map[string]string{
-			"kubelet.service": kubeletUnit, "kubelet.service.d/10-kubeadm.conf": kubeletDropIn,
-		}},
-		"cri-tools": {commands: []string{"crictl"}, repository: kubernetes, revision: "-1.1"},
-		"containerd.io": {
-			commands: []string{"containerd", "ctr"}, repository: "download.docker.com/linux/ubuntu", newest: "2.3.2-1",
-			units: map[string]string{"containerd.service": containerdUnit}, start: "containerd.service",
-			files: map[string]string{containerdConfig: "disabled_plugins = [\"cri\"]\n"},
-		},
-		"gnupg": {commands: []string{"gpg"}}, "awscli": {commands: []string{"aws"}},
-	}
-}
-
 // aptGet does at once what apt-get does; it downloads nothing.
 func aptGet(ctx context.Context, args []string, io stdio) int {
 	var words []string
@@ -73,6 +41,16 @@ func aptGet(ctx context.Context, args []string, io stdio) int {
 	case "update":
 		io.printf("Reading package lists...\n")
 		return 0
+	case "remove", "purge":
+		packages := readList(packageList)
+		for _, name := range words[1:] {
+			delete(packages, name)
+		}
+		if err := writeList(packageList, packages); err != nil {
+			io.errorf("E: %v\n", err)
+			return 100
+		}
+		return 0
 	case "upgrade", "dist-upgrade", "full-upgrade", "autoremove", "clean", "autoclean", "check":
 		return 0
 	case "install", "reinstall":
@@ -90,9 +68,28 @@ func aptGet(ctx context.Context, args []string, io stdio) int {
 
 func install(ctx context.Context, spec string, changeHeld bool, io stdio) error {
 	name, wanted, _ := strings.Cut(spec, "=")
-	pkg, special := aptPackages()[name]
+	return installPackage(ctx, name, wanted, changeHeld, false, io)
+}
+
+// installPackage is what apt-get and dnf have in common.
+func installPackage(ctx context.Context, name, wanted string, changeHeld, rpm bool, io stdio) error {
+	if os.Geteuid() != 0 {
+		return errors.New("could not open lock file /var/lib/dpkg/lock-frontend - open (13: Permission denied)")
+	}
+	pkg, special := catalog(rpm)[name]
+	if release, ok := strings.CutPrefix(name, "linux-image-"); ok && !rpm && release != "generic" && release != "aws" {
+		if err := writeFile("/boot/vmlinuz-"+release, "", 0o644); err != nil {
+			return err
+		}
+		pkg, special = aptPackage{newest: release, kernel: true}, true
+	}
 	if !special {
 		pkg = aptPackage{commands: []string{name}, newest: "1.0-light"}
+	}
+	for _, other := range pkg.with {
+		if err := installPackage(ctx, other, "", changeHeld, rpm, io); err != nil {
+			return err
+		}
 	}
 	version, err := pkg.version(name, wanted)
 	if err != nil {
@@ -121,6 +118,11 @@ func install(ctx context.Context, spec string, changeHeld bool, io stdio) error 
 	}
 	for path, content := range pkg.files {
 		if err := writeFile(path, content, 0o644); err != nil {
+			return err
+		}
+	}
+	if pkg.kernel {
+		if err := writeFile(nextKernel, version, 0o644); err != nil {
 			return err
 		}
 	}
@@ -153,7 +155,9 @@ func (p aptPackage) version(name, wanted string) (string, error) {
 		if !strings.Contains(sources, before+minor+after) {
 			return "", fmt.Errorf("version '%s' for '%s' was not found", wanted, name)
 		}
-		newest = minor + ".5" + p.revision
+		if newest == "" {
+			newest = minor + ".5" + p.revision
+		}
 	}
 	prefix, _, isPattern := strings.Cut(wanted, "*")
 	switch {
@@ -163,6 +167,8 @@ func (p aptPackage) version(name, wanted string) (string, error) {
 		return strings.TrimSuffix(prefix, "-") + p.revision, nil
 	case isPattern && strings.HasPrefix(newest, prefix):
 		return newest, nil
+	case !isPattern && p.revision != "" && !strings.Contains(wanted, "-"): // as dnf takes it
+		return wanted + p.revision, nil
 	case !isPattern:
 		return wanted, nil
 	}
@@ -171,7 +177,7 @@ func (p aptPackage) version(name, wanted string) (string, error) {
 
 func sourceLists() string {
 	var all strings.Builder
-	for _, pattern := range []string{"/etc/apt/sources.list", "/etc/apt/sources.list.d/*"} {
+	for _, pattern := range []string{"/etc/apt/sources.list", "/etc/apt/sources.list.d/*", "/etc/yum.repos.d/*"} {
 		paths, err := filepath.Glob(pattern)
 		if err != nil {
 			continue // the pattern is right
@@ -240,15 +246,33 @@ func dpkg(_ context.Context, args []string, io stdio) int {
 		io.printf("amd64\n")
 		return 0
 	}
-	packages, code := readList(packageList), 0
-	for _, name := range args {
+	packages, code, format := readList(packageList), 0, ""
+	for i := 0; i < len(args); i++ {
+		name := args[i]
+		if text, ok := strings.CutPrefix(name, "--showformat="); ok {
+			format = text
+			continue
+		}
+		if text, ok := strings.CutPrefix(name, "-f"); ok && text == "" && i+1 < len(args) {
+			i++
+			format = args[i]
+			continue
+		} else if ok {
+			format = strings.TrimPrefix(text, "=")
+			continue
+		}
 		if strings.HasPrefix(name, "-") {
 			continue
 		}
 		version, ok := packages[name]
 		if !ok {
-			io.errorf("dpkg-query: package '%s' is not installed\n", name)
+			io.errorf("dpkg-query: no packages found matching %s\n", name)
 			code = 1
+			continue
+		}
+		if format != "" {
+			io.printf("%s", strings.NewReplacer("${Status}", "install ok installed", "${db:Status-Status}", "installed",
+				"${Version}", version, "${Package}", name, `\t`, "\t", `\n`, "\n").Replace(format))
 			continue
 		}
 		io.printf("Package: %s\nStatus: install ok installed\nVersion: %s\n", name, version)

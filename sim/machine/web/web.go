@@ -31,6 +31,11 @@ import (
 const (
 	kubernetesFingerprint = "5111000000000000000000000000000000000001"
 	dockerFingerprint     = "5111000000000000000000000000000000000002"
+	dockerRPMFingerprint  = "5111000000000000000000000000000000000003"
+	crioFingerprint       = "5111000000000000000000000000000000000004"
+	cudaFingerprint       = "5111000000000000000000000000000000000005"
+	cudaRPMFingerprint    = "5111000000000000000000000000000000000006"
+	toolkitFingerprint    = "5111000000000000000000000000000000000007"
 )
 
 // Web answers for every host that it knows.
@@ -38,6 +43,7 @@ type Web struct {
 	authority *pki.Authority
 	files     map[string]func(path string) ([]byte, bool) // by host
 	csi       []byte
+	dockerd   []byte // cri-dockerd's archive
 
 	mu           sync.Mutex
 	certificates map[string]*tls.Certificate
@@ -53,12 +59,34 @@ func New() (*Web, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &Web{authority: authority, csi: archive, certificates: map[string]*tls.Certificate{}}
+	dockerd, err := pack(file{"cri-dockerd/cri-dockerd", guest.Launcher("cri-dockerd")})
+	if err != nil {
+		return nil, err
+	}
+	w := &Web{authority: authority, csi: archive, dockerd: dockerd, certificates: map[string]*tls.Certificate{}}
 	w.files = map[string]func(string) ([]byte, bool){
 		"pkgs.k8s.io": func(path string) ([]byte, bool) {
-			return key(kubernetesFingerprint), strings.HasSuffix(path, "Release.key")
+			return key(kubernetesFingerprint), isRepositoryKey(path)
 		},
-		"download.docker.com": func(path string) ([]byte, bool) { return key(dockerFingerprint), strings.HasSuffix(path, "/gpg") },
+		"download.docker.com": func(path string) ([]byte, bool) {
+			if strings.HasPrefix(path, "/linux/ubuntu/") {
+				return key(dockerFingerprint), strings.HasSuffix(path, "/gpg")
+			}
+			return key(dockerRPMFingerprint), strings.HasSuffix(path, "/gpg")
+		},
+		"download.opensuse.org": func(path string) ([]byte, bool) {
+			return key(crioFingerprint), strings.Contains(path, "/isv:/cri-o:/") && isRepositoryKey(path)
+		},
+		"developer.download.nvidia.com": func(path string) ([]byte, bool) {
+			if strings.Contains(path, "/ubuntu") {
+				return key(cudaFingerprint), strings.HasSuffix(path, ".pub")
+			}
+			return key(cudaRPMFingerprint), strings.HasSuffix(path, ".pub")
+		},
+		"nvidia.github.io": func(path string) ([]byte, bool) { return key(toolkitFingerprint), strings.HasSuffix(path, "/gpgkey") },
+		"github.com": func(path string) ([]byte, bool) {
+			return w.dockerd, strings.HasPrefix(path, "/Mirantis/cri-dockerd/releases/download/") && strings.HasSuffix(path, ".tgz")
+		},
 		"raw.githubusercontent.com": func(path string) ([]byte, bool) {
 			switch {
 			case strings.HasSuffix(path, "/operator-crds.yaml"):
@@ -73,6 +101,10 @@ func New() (*Web, error) {
 	return w, nil
 }
 
+func isRepositoryKey(path string) bool {
+	return strings.HasSuffix(path, "Release.key") || strings.HasSuffix(path, "repomd.xml.key")
+}
+
 func key(fingerprint string) []byte {
 	return []byte("-----BEGIN PGP PUBLIC KEY BLOCK-----\n" + guest.KeyComment + fingerprint + "\n\n-----END PGP PUBLIC KEY BLOCK-----\n")
 }
@@ -82,6 +114,9 @@ func key(fingerprint string) []byte {
 func (w *Web) Settings() map[string]string {
 	return map[string]string{
 		"KUBERNETES_KEY_FINGERPRINT": kubernetesFingerprint, "DOCKER_KEY_FINGERPRINT": dockerFingerprint,
+		"DOCKER_RPM_KEY_FINGERPRINT": dockerRPMFingerprint, "CRIO_KEY_FINGERPRINT": crioFingerprint,
+		"CUDA_APT_KEY_FINGERPRINT": cudaFingerprint, "CUDA_RPM_KEY_FINGERPRINT": cudaRPMFingerprint,
+		"TOOLKIT_KEY_FINGERPRINT": toolkitFingerprint, "CRI_DOCKERD_SHA256_AMD64": sum(w.dockerd), "CRI_DOCKERD_SHA256_ARM64": sum(w.dockerd),
 		"CALICO_CRDS_SHA256": sum([]byte(calicoCRDs)), "CALICO_OPERATOR_SHA256": sum([]byte(calicoOperator)), "EBS_CSI_SHA256": csiSum(),
 	}
 }
@@ -149,11 +184,23 @@ func csiSum() string {
 }
 
 func csiArchive() ([]byte, error) {
+	var files []file
+	for _, f := range csiFiles() {
+		files = append(files, file{"aws-ebs-csi-driver-stand-in/deploy/kubernetes/base/" + f.name, f.content})
+	}
+	return pack(files...)
+}
+
+// pack makes an archive of files that are executable where they are scripts.
+func pack(files ...file) ([]byte, error) {
 	var out bytes.Buffer
 	compressed := gzip.NewWriter(&out)
 	archive := tar.NewWriter(compressed)
-	for _, file := range csiFiles() {
-		header := &tar.Header{Name: "aws-ebs-csi-driver-stand-in/deploy/kubernetes/base/" + file.name, Mode: 0o644, Size: int64(len(file.content))}
+	for _, file := range files {
+		header := &tar.Header{Name: file.name, Mode: 0o644, Size: int64(len(file.content))}
+		if strings.HasPrefix(file.content, "#!") {
+			header.Mode = 0o755
+		}
 		if err := archive.WriteHeader(header); err != nil {
 			return nil, err
 		}

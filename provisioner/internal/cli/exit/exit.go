@@ -75,6 +75,9 @@ func Of(err error) Code {
 	return Failed
 }
 
+// runCommands are the commands for runs by what their paths in APIs begin with.
+var runCommands = map[string]string{"provisions": "provision", "scaffolds": "scaffold"}
+
 // Write says what went wrong, with the way on where there is one.
 func Write(w io.Writer, err error) {
 	var b strings.Builder
@@ -85,8 +88,8 @@ func Write(w io.Writer, err error) {
 		b.WriteString(terminal.CleanLines(err.Error()) + "\n")
 	}
 	if p, ok := errors.AsType[*api.Problem](err); ok {
-		if run := strings.TrimPrefix(p.Instance, "/api/v1/provisions/"); p.Status == http.StatusConflict && run != p.Instance && !strings.Contains(run, "/") {
-			fmt.Fprintf(&b, "  see: kubeopera provision get %s\n", terminal.Clean(run))
+		if kind, run, ok := strings.Cut(strings.TrimPrefix(p.Instance, "/api/v1/"), "/"); ok && p.Status == http.StatusConflict && runCommands[kind] != "" && !strings.Contains(run, "/") {
+			fmt.Fprintf(&b, "  see: kubeopera %s get %s\n", runCommands[kind], terminal.Clean(run))
 		}
 		if p.RequestID != "" {
 			fmt.Fprintf(&b, "  request id: %s\n", terminal.Clean(p.RequestID))

@@ -73,14 +73,15 @@ func Frame(h History, now time.Time, screen terminal.Screen, tick int) []string 
 		p.marks = unicodeGlyphs
 	}
 	run := h.Run
-	p.line(part{string(run.Operation) + " " + run.TerraformEnvironment, bold}, part{"  " + string(run.Topology) + "  " + run.Region + "  ", plain}, part{run.ID, dim})
-	steps, nodes := h.Steps, run.Nodes
-	// Heading, last line and the cursor's line are not for steps and nodes; what is
-	// going on is worth more than what is over.
-	if room := screen.Height - 3; screen.Height > 0 && len(steps)+len(nodes) > room {
-		keep := max(room-len(nodes), 1)
+	p.line(part{run.Title, bold}, part{"  " + strings.Join(append(run.About, ""), "  "), plain}, part{run.ID, dim})
+	steps, nodes, made := h.Steps, run.Nodes, run.Made
+	// Heading, last line and the cursor's line are not for steps, nodes and what has
+	// been made; what is going on is worth more than what is over.
+	if room := screen.Height - 3; screen.Height > 0 && len(steps)+len(nodes)+len(made) > room {
+		keep := max(room-len(nodes)-len(made), 1)
 		steps = steps[max(0, len(steps)-keep):]
 		nodes = nodes[:min(len(nodes), max(0, room-len(steps)))]
+		made = made[:min(len(made), max(0, room-len(steps)-len(nodes)))]
 	}
 	widest := 0
 	for _, s := range steps {
@@ -90,11 +91,12 @@ func Frame(h History, now time.Time, screen terminal.Screen, tick int) []string 
 		p.step(s, widest, run, now, tick, i == len(steps)-1)
 	}
 	p.nodes(nodes)
+	p.made(made)
 	p.last(run, now)
 	return p.lines
 }
 
-func (p *painter) step(s Step, widest int, run api.Provision, now time.Time, tick int, last bool) {
+func (p *painter) step(s Step, widest int, run Run, now time.Time, tick int, last bool) {
 	mark, end := part{p.marks.done, green}, s.Ended
 	switch {
 	case s.Ended.IsZero():
@@ -133,6 +135,8 @@ func (p *painter) nodes(nodes []api.Node) {
 			mark = part{p.marks.failed, red}
 		case api.NodeWorking, api.NodeJoining:
 			mark = part{p.marks.waiting, cyan}
+		case api.NodeReset:
+			mark = part{p.marks.stopped, green}
 		case api.NodeWaiting:
 		}
 		name := terminal.Clean(n.Name)
@@ -140,8 +144,19 @@ func (p *painter) nodes(nodes []api.Node) {
 	}
 }
 
+func (p *painter) made(made []Fact) {
+	widest := 0
+	for _, f := range made {
+		widest = max(widest, terminal.Columns(terminal.Clean(f.Name)))
+	}
+	for _, f := range made {
+		name := terminal.Clean(f.Name)
+		p.line(part{"      " + name + strings.Repeat(" ", widest-terminal.Columns(name)) + "  ", plain}, part{f.Value, dim})
+	}
+}
+
 // last is what the run says, and for how long it has been going.
-func (p *painter) last(run api.Provision, now time.Time) {
+func (p *painter) last(run Run, now time.Time) {
 	status := part{words(string(run.Status)), cyan}
 	switch run.Status {
 	case api.StatusSucceeded:
@@ -159,7 +174,7 @@ func (p *painter) last(run api.Provision, now time.Time) {
 	if run.QueuePosition > 0 {
 		message = ", " + place(run) + message
 	}
-	p.line(part{Elapsed(run, now) + "  ", dim}, status, part{message, plain})
+	p.line(part{Elapsed(run.RunStatus, now) + "  ", dim}, status, part{message, plain})
 }
 
 func pad(s string, columns int) string {

@@ -2,7 +2,8 @@
 // that is redrawn on a terminal (Live), lines elsewhere (Lines).
 //
 // What is drawn is a pure function, Frame, of what has been seen of the run
-// (History), the time and the screen.
+// (History), the time and the screen. Of what kind a run is makes no difference:
+// Run is what all of them show.
 package progress
 
 import (
@@ -13,6 +14,20 @@ import (
 	"github.com/kubeopera/platform/shared/api"
 )
 
+// Run is what is shown of a run.
+type Run struct {
+	ID    string
+	Title string   // what it does to what, such as "apply acme-prod"
+	About []string // more of what it is about, such as a region
+	api.RunStatus
+	Unit  string     // what RunStatus.Progress counts, such as "resources"
+	Nodes []api.Node // of the cluster that is being built
+	Made  []Fact     // what else there is already
+}
+
+// Fact is one thing that a run has made, such as a commit.
+type Fact struct{ Name, Value string }
+
 // Step is a phase that the run is or was in.
 type Step struct {
 	Name  string
@@ -22,7 +37,7 @@ type Step struct {
 
 // History is what has been seen of a run.
 type History struct {
-	Run   api.Provision
+	Run   Run
 	Steps []Step
 }
 
@@ -35,10 +50,10 @@ func (h *History) Seed(events []api.Event) {
 }
 
 // Add takes in the run as it is now.
-func (h *History) Add(run api.Provision) {
+func (h *History) Add(run Run) {
 	h.Run = run
 	if Final(run.Status) {
-		h.leave(endOf(run))
+		h.leave(endOf(run.RunStatus))
 		return
 	}
 	h.enter(stepName(run.Status, run.Phase), run.UpdatedAt)
@@ -78,7 +93,7 @@ func Final(s api.Status) bool {
 	return s == api.StatusSucceeded || s == api.StatusFailed || s == api.StatusCancelled
 }
 
-func endOf(run api.Provision) time.Time {
+func endOf(run api.RunStatus) time.Time {
 	if run.FinishedAt != nil {
 		return *run.FinishedAt
 	}
@@ -86,7 +101,7 @@ func endOf(run api.Provision) time.Time {
 }
 
 // Elapsed is how long the run has been going, in words.
-func Elapsed(run api.Provision, now time.Time) string {
+func Elapsed(run api.RunStatus, now time.Time) string {
 	if Final(run.Status) {
 		now = endOf(run)
 	}
@@ -108,17 +123,17 @@ func Duration(d time.Duration) string {
 	return fmt.Sprintf("%dd", s/86400)
 }
 
-// counts is how many resources are done; empty before that is known, and once they
+// counts is how much is done; empty before that is known, and once they
 // all are and the run is about something else.
-func counts(run api.Provision) string {
+func counts(run Run) string {
 	p := run.Progress
 	working := run.Phase == api.PhaseApply || run.Phase == api.PhaseDestroy
 	if p == nil || p.Total <= 0 || Final(run.Status) || p.Done >= p.Total && !working {
 		return ""
 	}
-	return fmt.Sprintf("%d of %d resources", p.Done, p.Total)
+	return fmt.Sprintf("%d of %d %s", p.Done, p.Total, run.Unit)
 }
 
-func place(run api.Provision) string {
+func place(run Run) string {
 	return fmt.Sprintf("place %d in the queue", run.QueuePosition)
 }

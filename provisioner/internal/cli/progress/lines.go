@@ -3,6 +3,7 @@ package progress
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,7 +17,7 @@ const quiet = 10 * time.Second
 // Lines writes a line for what changes, for logs and pipes.
 type Lines struct {
 	out  io.Writer
-	last api.Provision
+	last Run
 	at   time.Time // of the last line
 }
 
@@ -27,13 +28,18 @@ func NewLines(out io.Writer) *Lines { return &Lines{out: out} }
 func (l *Lines) Seed([]api.Event) {}
 
 // Run writes while watch is busy, which calls show whenever the run has changed.
-func (l *Lines) Run(watch func(show func(api.Provision)) error) error { return watch(l.show) }
+func (l *Lines) Run(watch func(show func(Run)) error) error { return watch(l.show) }
 
-func (l *Lines) show(run api.Provision) {
+func (l *Lines) show(run Run) {
 	now := time.Now()
 	for _, n := range run.Nodes {
 		if n.State != stateOf(l.last.Nodes, n.Name) {
 			l.write(run, now, fmt.Sprintf("node %s: %s", n.Name, joined(string(n.State), n.Message)))
+		}
+	}
+	for _, f := range run.Made {
+		if !slices.Contains(l.last.Made, f) {
+			l.write(run, now, f.Name+": "+f.Value)
 		}
 	}
 	step := run.Status != l.last.Status || run.Phase != l.last.Phase || run.QueuePosition != l.last.QueuePosition
@@ -45,7 +51,7 @@ func (l *Lines) show(run api.Provision) {
 }
 
 // said is what a run says of itself.
-func said(run api.Provision) []string {
+func said(run Run) []string {
 	parts := []string{words(string(run.Status))}
 	if phase := words(string(run.Phase)); phase != "" && !Final(run.Status) {
 		parts[0] += ", " + phase
@@ -65,8 +71,8 @@ func said(run api.Provision) []string {
 	return parts
 }
 
-func (l *Lines) write(run api.Provision, now time.Time, text string) {
-	_, _ = fmt.Fprintf(l.out, "%6s  %s\n", Elapsed(run, now), terminal.Clean(text)) // as with a picture
+func (l *Lines) write(run Run, now time.Time, text string) {
+	_, _ = fmt.Fprintf(l.out, "%6s  %s\n", Elapsed(run.RunStatus, now), terminal.Clean(text)) // as with a picture
 }
 
 func stateOf(nodes []api.Node, name string) api.NodeState {

@@ -37,7 +37,7 @@ func (l *Live) Seed(events []api.Event) { l.history.Seed(events) }
 
 // Run draws while watch is busy, which calls show whenever the run has changed. The
 // last picture stays.
-func (l *Live) Run(watch func(show func(api.Provision)) error) error {
+func (l *Live) Run(watch func(show func(Run)) error) error {
 	done := make(chan error, 1)
 	go func() { done <- watch(l.show) }()
 	ticker := time.NewTicker(interval)
@@ -55,7 +55,7 @@ func (l *Live) Run(watch func(show func(api.Provision)) error) error {
 	}
 }
 
-func (l *Live) show(run api.Provision) {
+func (l *Live) show(run Run) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.begun = true

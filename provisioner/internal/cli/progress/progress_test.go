@@ -23,9 +23,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 var begin = time.Date(2026, 11, 30, 9, 0, 0, 0, time.UTC)
 
 // at is a run as it is so many seconds after its begin.
-func at(seconds int, status api.Status, phase api.Phase, change func(*api.Provision)) api.Provision {
-	run := api.Provision{
-		ID: "019ae2c5-6d1f-7c3e-8a55-0d6f6e6f2b11", Name: "acme-prod", TerraformEnvironment: "acme-prod", Topology: api.TopologyVanillaKubeadm, Region: "eu-west-1", Operation: api.OperationApply,
+func at(seconds int, status api.Status, phase api.Phase, change func(*progress.Run)) progress.Run {
+	run := progress.Run{
+		ID: "019ae2c5-6d1f-7c3e-8a55-0d6f6e6f2b11", Title: "apply acme-prod", About: []string{"vanilla_kubeadm", "eu-west-1"}, Unit: "resources",
 		RunStatus: api.RunStatus{Status: status, Phase: phase, CreatedAt: begin, UpdatedAt: begin.Add(time.Duration(seconds) * time.Second)},
 	}
 	if change != nil {
@@ -35,7 +35,7 @@ func at(seconds int, status api.Status, phase api.Phase, change func(*api.Provis
 }
 
 // course is a run from its begin to its end, of either kind.
-func course(end api.Status) []api.Provision {
+func course(end api.Status) []progress.Run {
 	nodes := func(states ...api.NodeState) []api.Node {
 		var nodes []api.Node
 		for i, s := range states {
@@ -43,31 +43,31 @@ func course(end api.Status) []api.Provision {
 		}
 		return nodes
 	}
-	last := map[api.Status]func(p *api.Provision){
-		api.StatusSucceeded: func(p *api.Provision) {
+	last := map[api.Status]func(p *progress.Run){
+		api.StatusSucceeded: func(p *progress.Run) {
 			p.Message, p.Nodes = "applied: 84 added, 0 changed, 0 removed; 3 of 3 control-plane nodes joined", nodes(api.NodeJoined, api.NodeJoined, api.NodeJoined)
 		},
-		api.StatusFailed: func(p *api.Provision) {
+		api.StatusFailed: func(p *progress.Run) {
 			p.Message, p.ErrorCode = "control-plane-1: kubeadm join: etcd is not healthy\x1b[2J\nmore", "control_plane_incomplete"
 			p.Nodes = nodes(api.NodeJoined, api.NodeFailed, api.NodeWaiting)
 		},
-		api.StatusCancelled: func(p *api.Provision) { p.Message = "cancelled by ops" },
+		api.StatusCancelled: func(p *progress.Run) { p.Message = "cancelled by ops" },
 	}
 	finished := begin.Add(400 * time.Second)
-	return []api.Provision{
-		at(0, api.StatusQueued, api.PhaseWaitingForSlot, func(p *api.Provision) { p.QueuePosition = 2 }),
+	return []progress.Run{
+		at(0, api.StatusQueued, api.PhaseWaitingForSlot, func(p *progress.Run) { p.QueuePosition = 2 }),
 		at(30, api.StatusRunning, api.PhaseStarting, nil),
 		at(33, api.StatusRunning, api.PhaseInit, nil),
-		at(45, api.StatusRunning, api.PhaseApply, func(p *api.Provision) {
+		at(45, api.StatusRunning, api.PhaseApply, func(p *progress.Run) {
 			p.Progress = &api.Progress{Done: 41, Total: 85, Current: `module.compute.aws_instance.control_plane["0"]`}
 			p.Message = "applying"
 		}),
-		at(245, api.StatusRunning, api.PhaseWaitingForControlPlane, func(p *api.Provision) {
+		at(245, api.StatusRunning, api.PhaseWaitingForControlPlane, func(p *progress.Run) {
 			p.Progress = &api.Progress{Done: 85, Total: 85}
 			p.Nodes = nodes(api.NodeJoined, api.NodeJoining, api.NodeWaiting)
 			p.Message = "control-plane-1: kubeadm join (1 of 3 control-plane nodes joined)"
 		}),
-		at(400, end, api.PhaseDone, func(p *api.Provision) { p.FinishedAt = &finished; last[end](p) }),
+		at(400, end, api.PhaseDone, func(p *progress.Run) { p.FinishedAt = &finished; last[end](p) }),
 	}
 }
 
@@ -91,12 +91,24 @@ func TestFrame(t *testing.T) {
 		{"succeeded", api.StatusSucceeded, 6, wide},
 		{"failed", api.StatusFailed, 6, wide},
 		{"cancelled", api.StatusCancelled, 6, wide},
+		{"scaffold", api.StatusSucceeded, 6, wide},
+		{"scaffold-low", api.StatusSucceeded, 6, terminal.Screen{Width: 100, Height: 7, Unicode: true}},
+		{"reset", api.StatusSucceeded, 6, wide},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			var h progress.History
 			for _, run := range course(tt.end)[:tt.states] {
+				switch {
+				case strings.HasPrefix(tt.name, "scaffold"):
+					run.Title, run.Nodes, run.Progress, run.Made = "scaffold acme-prod", nil, nil, []progress.Fact{{Name: "Infrastructure commit", Value: "3f2a91c0"}, {Name: "Path", Value: "clusters/acme\x1b[2J"}}
+				case tt.name == "reset":
+					run.Title = "destroy acme-prod"
+					for i := range run.Nodes {
+						run.Nodes[i].State, run.Nodes[i].Message = api.NodeReset, ""
+					}
+				}
 				h.Add(run)
 			}
 			lines := progress.Frame(h, h.Run.UpdatedAt.Add(75*time.Second), tt.screen, 1)
@@ -122,8 +134,9 @@ func FuzzFrameFits(f *testing.F) {
 		}
 		var h progress.History
 		h.Add(at(0, api.StatusRunning, api.PhaseInit, nil))
-		h.Add(at(0, api.StatusRunning, api.Phase(message), func(p *api.Provision) {
+		h.Add(at(0, api.StatusRunning, api.Phase(message), func(p *progress.Run) {
 			p.Message, p.Progress = message, &api.Progress{Done: done, Total: total, Current: current}
+			p.Made = []progress.Fact{{Name: node, Value: current}, {Name: message, Value: node}}
 			for range 9 {
 				p.Nodes = append(p.Nodes, api.Node{Name: node, State: api.NodeState(current), Message: message})
 			}
@@ -180,9 +193,9 @@ func TestLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out strings.Builder
 		errEnd := errors.New("the end")
-		err := progress.NewLines(&out).Run(func(show func(api.Provision)) error {
+		err := progress.NewLines(&out).Run(func(show func(progress.Run)) error {
 			start := time.Now()
-			moment := func(run api.Provision) {
+			moment := func(run progress.Run) {
 				run.CreatedAt = start
 				show(run)
 				time.Sleep(time.Second) //nolint:forbidigo // in a bubble
@@ -242,7 +255,7 @@ func TestLive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &window{width: 60}
 		run := at(0, api.StatusRunning, api.PhaseApply, nil)
-		err := progress.NewLive(w, w.screen).Run(func(show func(api.Provision)) error {
+		err := progress.NewLive(w, w.screen).Run(func(show func(progress.Run)) error {
 			time.Sleep(1100 * time.Millisecond) //nolint:forbidigo // in a bubble
 			if text := w.take(60); text != "" {
 				t.Errorf("drew before there was anything: %q", text)

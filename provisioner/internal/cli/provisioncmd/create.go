@@ -1,11 +1,14 @@
 package provisioncmd
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 
 	"github.com/kubeopera/platform/provisioner/internal/cli/exit"
+	"github.com/kubeopera/platform/provisioner/internal/cli/request"
+	"github.com/kubeopera/platform/provisioner/internal/cli/runcmd"
 	"github.com/kubeopera/platform/shared/api"
-	"github.com/kubeopera/platform/shared/client"
 )
 
 func (c *commands) create() *cobra.Command {
@@ -23,12 +26,12 @@ Without --wait the command returns once the run is accepted.`,
 
   # in a script: repeating it after a crash gives the same run
   RUN=$(kubeopera provision create -f acme-prod.yaml --idempotency-key "$BUILD_ID" -o name)`,
-		Args: none, ValidArgsFunction: cobra.NoFileCompletions,
+		Args: runcmd.NoArguments, ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	request, key, following := addRequestFlags(cmd), addKey(cmd), addFollowing(cmd)
-	text(request, cmd.Flags(), "operation", "what to do: apply, plan", func(q *api.ProvisionRequest) *api.Operation { return &q.Operation })
-	_ = cmd.RegisterFlagCompletionFunc("operation", cobra.FixedCompletions([]string{string(api.OperationApply), string(api.OperationPlan)}, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return c.start(cmd, request, *key, following, "") }
+	r := addRequestFlags(cmd)
+	request.Text(r, "operation", "what to do: apply, plan", func(q *api.ProvisionRequest) *api.Operation { return &q.Operation })
+	r.Values("operation", string(api.OperationApply), string(api.OperationPlan))
+	c.start(cmd, r, "")
 	return cmd
 }
 
@@ -39,49 +42,26 @@ func (c *commands) plan() *cobra.Command {
 		Long: `Start a run that plans and changes nothing: create with the operation plan. Its
 message counts what would be added, changed and destroyed; its log has the plan.`,
 		Example: `  kubeopera provision plan -f acme-prod.yaml --worker-count 5 --wait`,
-		Args:    none, ValidArgsFunction: cobra.NoFileCompletions,
+		Args:    runcmd.NoArguments, ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	request, key, following := addRequestFlags(cmd), addKey(cmd), addFollowing(cmd)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return c.start(cmd, request, *key, following, api.OperationPlan)
-	}
+	c.start(cmd, addRequestFlags(cmd), api.OperationPlan)
 	return cmd
 }
 
-// addKey adds --idempotency-key to a command that starts a run.
-func addKey(cmd *cobra.Command) *string {
-	return cmd.Flags().String("idempotency-key", "", "the same key and request give the same run, however often they are sent (default: a new key)")
-}
-
-// start sends the request; operation, unless empty, is the only one that it may have.
-func (c *commands) start(cmd *cobra.Command, r *requestFlags, key string, f *following, operation api.Operation) error {
-	if err := f.check(); err != nil {
-		return err
-	}
-	request, err := r.read(c.session.Terminal.In)
-	if err != nil {
-		return err
-	}
-	if operation != "" {
-		if request.Operation != "" && request.Operation != operation {
-			return exit.Usagef("%s: the operation is %s; use create for it, or leave it out", r.file, request.Operation)
+// start makes cmd send the request; operation, unless empty, is the only one that
+// it may have.
+func (c *commands) start(cmd *cobra.Command, r *request.Flags[api.ProvisionRequest], operation api.Operation) {
+	c.Start(cmd, func(ctx context.Context, s service, _ []string) (api.Provision, error) {
+		q, err := r.Read(c.session.Input())
+		if err != nil {
+			return api.Provision{}, err
 		}
-		request.Operation = operation
-	}
-	p, err := c.session.Provisioner()
-	if err != nil {
-		return err
-	}
-	run, err := keyed(p, key).StartProvision(cmd.Context(), request)
-	if err != nil {
-		return err
-	}
-	return c.follow(cmd.Context(), p, run, f)
-}
-
-func keyed(p *client.Provisioner, key string) *client.Provisioner {
-	if key == "" {
-		return p
-	}
-	return p.WithIdempotencyKey(key)
+		if operation != "" {
+			if q.Operation != "" && q.Operation != operation {
+				return api.Provision{}, exit.Usagef("%s: the operation is %s; use create for it, or leave it out", r.File(), q.Operation)
+			}
+			q.Operation = operation
+		}
+		return s.StartProvision(ctx, q)
+	})
 }

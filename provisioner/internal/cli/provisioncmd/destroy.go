@@ -1,11 +1,13 @@
 package provisioncmd
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kubeopera/platform/provisioner/internal/cli/exit"
+	"github.com/kubeopera/platform/provisioner/internal/cli/runcmd"
 	"github.com/kubeopera/platform/provisioner/internal/cli/terminal"
 	"github.com/kubeopera/platform/shared/api"
 )
@@ -19,42 +21,38 @@ func (c *commands) destroy() *cobra.Command {
 all that is in them. Nothing brings it back.
 
 On a terminal the name of the environment has to be typed; elsewhere --yes is needed.`,
-		Example: `  kubeopera provision destroy 019ae2c5-6d1f-7c3e-8a55-0d6f6e6f2b11 --wait`,
-		Args:    oneRun, ValidArgsFunction: c.completeRuns(func(run api.Provision) bool { return run.Operation == api.OperationApply }),
+		Example: runcmd.Example("provision destroy", "--wait"),
+		Args:    c.OneRun, ValidArgsFunction: c.Complete(func(run api.Provision) bool { return run.Operation == api.OperationApply }),
 	}
 	yes := cmd.Flags().BoolP("yes", "y", false, "do not ask")
-	key, f := addKey(cmd), addFollowing(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := f.check(); err != nil {
-			return err
-		}
-		if !*yes && !c.session.Terminal.Interactive() {
-			return exit.Usagef("destroying needs --yes where nobody can be asked")
-		}
-		p, err := c.session.Provisioner()
-		if err != nil {
-			return err
-		}
+	c.Start(cmd, func(ctx context.Context, s service, args []string) (api.Provision, error) {
 		if !*yes {
-			run, err := p.Provision(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			environment := run.TerraformEnvironment
-			answer, err := c.session.Terminal.Ask(cmd.Context(), fmt.Sprintf("This destroys %s (%s, %s) with all that is in it. Type its name to go on: ",
-				terminal.Clean(environment), terminal.Clean(string(run.Topology)), terminal.Clean(run.Region)))
-			if err != nil {
-				return err
-			}
-			if answer != environment {
-				return exit.Usagef("that is not its name; nothing was destroyed")
+			if err := c.askForName(ctx, s, args[0]); err != nil {
+				return api.Provision{}, err
 			}
 		}
-		run, err := keyed(p, *key).DestroyProvision(cmd.Context(), args[0])
-		if err != nil {
-			return err
-		}
-		return c.follow(cmd.Context(), p, run, f)
-	}
+		return s.DestroyProvision(ctx, args[0])
+	})
 	return cmd
+}
+
+// askForName is an error unless somebody types the name of a run's environment.
+func (c *commands) askForName(ctx context.Context, s service, id string) error {
+	if !c.session.Terminal.Interactive() {
+		return exit.Usagef("destroying needs --yes where nobody can be asked")
+	}
+	run, err := s.Get(ctx, id)
+	if err != nil {
+		return err
+	}
+	environment := run.TerraformEnvironment
+	answer, err := c.session.Terminal.Ask(ctx, fmt.Sprintf("This destroys %s (%s, %s) with all that is in it. Type its name to go on: ",
+		terminal.Clean(environment), terminal.Clean(string(run.Topology)), terminal.Clean(run.Region)))
+	if err != nil {
+		return err
+	}
+	if answer != environment {
+		return exit.Usagef("that is not its name; nothing was destroyed")
+	}
+	return nil
 }

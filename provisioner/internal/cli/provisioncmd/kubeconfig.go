@@ -1,17 +1,10 @@
 package provisioncmd
 
 import (
-	"bytes"
-	"errors"
-	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"time"
-
 	"github.com/spf13/cobra"
 
 	"github.com/kubeopera/platform/provisioner/internal/cli/exit"
+	"github.com/kubeopera/platform/provisioner/internal/cli/kubefile"
 	"github.com/kubeopera/platform/provisioner/internal/cli/kubemerge"
 	"github.com/kubeopera/platform/shared/api"
 )
@@ -48,7 +41,7 @@ the file held beside it, loses nothing of it, and refuses to replace what anothe
 cluster has under the same name unless --overwrite is given.`,
 		Example: `  kubeopera provision kubeconfig 019ae2c5-6d1f-7c3e-8a55-0d6f6e6f2b11 --output acme.kubeconfig
   kubeopera provision kubeconfig 019ae2c5-6d1f-7c3e-8a55-0d6f6e6f2b11 --merge --context-name acme --set-current`,
-		Args: oneRun, ValidArgsFunction: c.completeRuns(func(run api.Provision) bool {
+		Args: c.OneRun, ValidArgsFunction: c.Complete(func(run api.Provision) bool {
 			return run.Status == api.StatusSucceeded && run.Operation == api.OperationApply || run.Status == api.StatusFailed && run.ErrorCode == "control_plane_incomplete"
 		}),
 	}
@@ -64,7 +57,7 @@ cluster has under the same name unless --overwrite is given.`,
 		if err := f.check(); err != nil {
 			return err
 		}
-		p, err := c.session.Provisioner()
+		p, err := c.Connect("")
 		if err != nil {
 			return err
 		}
@@ -78,79 +71,12 @@ cluster has under the same name unless --overwrite is given.`,
 		}
 		switch {
 		case f.merge:
-			return c.merge(cmd, data, f.options)
+			return kubefile.Merge(cmd.Context(), c.session.Terminal, kubefile.Default(c.session.Terminal.Getenv), data, f.options)
 		case f.output != "":
-			return save(f.output, data, f.options.Overwrite)
+			return kubefile.Save(f.output, data, f.options.Overwrite)
 		}
-		_, err = c.screen().Write(data)
+		_, err = c.Screen().Write(data)
 		return err
 	}
 	return cmd
-}
-
-func (c *commands) merge(cmd *cobra.Command, data []byte, o kubemerge.Options) error {
-	path := kubeconfigFile(c.session.Terminal.Getenv)
-	change, err := kubemerge.MergeFile(cmd.Context(), path, data, o, time.Now())
-	if errors.Is(err, kubemerge.ErrTaken) {
-		return &exit.Error{Code: exit.Conflict, Err: fmt.Errorf("%w\n  choose another --context-name, or --overwrite it", err)}
-	}
-	if err != nil {
-		return err
-	}
-	out := c.session.Terminal.Err
-	if !change.Changed {
-		_, err = fmt.Fprintf(out, "%s has the context %s already\n", path, change.Context)
-		return err
-	}
-	_, _ = fmt.Fprintf(out, "merged into %s as context %s\n", path, change.Context)
-	if change.Backup != "" {
-		_, _ = fmt.Fprintf(out, "what it held is in %s\n", change.Backup)
-	}
-	_, err = fmt.Fprintf(out, "  use: kubectl --context %s get nodes\n", change.Context)
-	return err
-}
-
-// kubeconfigFile is the file that kubectl would write a new context to: of a list,
-// the first that exists, else the last.
-func kubeconfigFile(getenv func(string) string) string {
-	var last string
-	for _, path := range filepath.SplitList(getenv("KUBECONFIG")) {
-		if path == "" {
-			continue
-		}
-		if _, err := os.Stat(path); err == nil {
-			return path
-		}
-		last = path
-	}
-	if last != "" {
-		return last
-	}
-	return filepath.Join(getenv("HOME"), ".kube", "config")
-}
-
-// save writes a kubeconfig to a file of its own.
-func save(path string, data []byte, overwrite bool) error {
-	info, err := os.Stat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
-		return err
-	case !info.Mode().IsRegular(): // a pipe or device has nothing to lose
-		f, err := os.OpenFile(path, os.O_WRONLY, 0) //nolint:gosec // whoever runs the program names the file
-		if err != nil {
-			return err
-		}
-		_, err = f.Write(data)
-		return errors.Join(err, f.Close())
-	case !overwrite:
-		there, err := os.ReadFile(path) //nolint:gosec // whoever runs the program names the file
-		if err != nil {
-			return err
-		}
-		if !bytes.Equal(there, data) {
-			return &exit.Error{Code: exit.Conflict, Err: fmt.Errorf("%s exists and holds something else; --overwrite replaces it, --merge adds to the one that kubectl uses", path)}
-		}
-	}
-	return kubemerge.WriteFile(path, data)
 }

@@ -15,7 +15,7 @@ import (
 // TestEveryFieldHasAFlag: what the API takes can be said on the command line.
 func TestEveryFieldHasAFlag(t *testing.T) {
 	t.Parallel()
-	c := &commands{session: &session.Session{}}
+	c := newCommands(&session.Session{})
 	create, plan := c.create(), c.plan()
 	for field := range reflect.TypeFor[api.ProvisionRequest]().Fields() {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
@@ -62,32 +62,4 @@ func TestEveryFieldOfAMachineCanBeGiven(t *testing.T) {
 			t.Errorf("%q was accepted", bad)
 		}
 	}
-}
-
-// FuzzDecodeRequest: what is decoded can be decoded again from what is sent.
-func FuzzDecodeRequest(f *testing.F) {
-	f.Add([]byte("name: acme\ntopology: eks\nworker_count: 3\ntags: {a: b}\n"))
-	f.Add([]byte(`{"name": "acme", "machines": [{"address": "10.0.0.4", "role": "worker"}]}`))
-	f.Add([]byte("kubernetes_version: 1.30"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		q, err := decodeRequest(data)
-		if err != nil {
-			return
-		}
-		sent, err := json.Marshal(q)
-		if err != nil {
-			t.Fatal(err)
-		}
-		again, err := decodeRequest(sent)
-		if err != nil {
-			t.Fatalf("%s: %v", sent, err)
-		}
-		resent, err := json.Marshal(again)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if string(sent) != string(resent) {
-			t.Errorf("sent %s, then %s", sent, resent)
-		}
-	})
 }

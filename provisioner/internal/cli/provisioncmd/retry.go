@@ -1,8 +1,11 @@
 package provisioncmd
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 
+	"github.com/kubeopera/platform/provisioner/internal/cli/runcmd"
 	"github.com/kubeopera/platform/shared/api"
 )
 
@@ -12,25 +15,11 @@ func (c *commands) retry() *cobra.Command {
 		Short: "Start a run with the inputs of one that failed or was cancelled",
 		Long: `Start a new run with the inputs of one that failed or was cancelled. Terraform goes
 on from the state that it left.`,
-		Example: `  kubeopera provision retry 019ae2c5-6d1f-7c3e-8a55-0d6f6e6f2b11 --wait`,
-		Args:    oneRun, ValidArgsFunction: c.completeRuns(func(run api.Provision) bool {
-			return run.Status == api.StatusFailed || run.Status == api.StatusCancelled
-		}),
+		Example: runcmd.Example("provision retry", "--wait"),
+		Args:    c.OneRun, ValidArgsFunction: c.Complete(func(run api.Provision) bool { return runcmd.MayRetry(run.Status) }),
 	}
-	key, f := addKey(cmd), addFollowing(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := f.check(); err != nil {
-			return err
-		}
-		p, err := c.session.Provisioner()
-		if err != nil {
-			return err
-		}
-		run, err := keyed(p, *key).RetryProvision(cmd.Context(), args[0])
-		if err != nil {
-			return err
-		}
-		return c.follow(cmd.Context(), p, run, f)
-	}
+	c.Start(cmd, func(ctx context.Context, s service, args []string) (api.Provision, error) {
+		return s.RetryProvision(ctx, args[0])
+	})
 	return cmd
 }

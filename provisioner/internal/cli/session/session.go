@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kubeopera/platform/provisioner/internal/cli/exit"
+	"github.com/kubeopera/platform/provisioner/internal/cli/request"
 	"github.com/kubeopera/platform/provisioner/internal/cli/settings"
 	"github.com/kubeopera/platform/provisioner/internal/cli/terminal"
 	"github.com/kubeopera/platform/shared/client"
@@ -22,21 +23,36 @@ type Session struct {
 	Options  settings.Options // the global flags, once they have been parsed
 }
 
+// Input is where request files and secrets come from.
+func (s *Session) Input() *request.Input {
+	return &request.Input{Stdin: s.Terminal.In, Getenv: s.Terminal.Getenv}
+}
+
 // Provisioner is a client of cluster-provisioner.
 func (s *Session) Provisioner() (*client.Provisioner, error) {
-	found, err := settings.Read(s.Options, s.Terminal.Getenv)
+	return connect(s, settings.Provisioner, client.NewProvisioner)
+}
+
+// Scaffolder is a client of gitops-scaffolder.
+func (s *Session) Scaffolder() (*client.Scaffolder, error) {
+	return connect(s, settings.Scaffolder, client.NewScaffolder)
+}
+
+func connect[Client any](s *Session, service settings.Service, dial func(client.Config) (*Client, error)) (*Client, error) {
+	fail := func(err error) (*Client, error) { return nil, &exit.Error{Code: exit.Usage, Err: err} }
+	found, err := settings.Read(service, s.Options, s.Terminal.Getenv)
 	if err != nil {
-		return nil, &exit.Error{Code: exit.Usage, Err: err}
+		return fail(err)
 	}
 	config := client.Config{BaseURL: found.URL, APIKey: found.APIKey.Reveal()}
 	if found.CAFile != "" {
 		if config.HTTPClient, err = trusting(found.CAFile); err != nil {
-			return nil, &exit.Error{Code: exit.Usage, Err: err}
+			return fail(err)
 		}
 	}
-	c, err := client.NewProvisioner(config)
+	c, err := dial(config)
 	if err != nil {
-		return nil, &exit.Error{Code: exit.Usage, Err: err}
+		return fail(err)
 	}
 	return c, nil
 }

@@ -1,6 +1,8 @@
-// Package settings finds out which service kubeopera speaks to and with which API
-// key: from flags, else from the environment, else from a context of the
-// configuration file.
+// Package settings finds out where a service is and which API key it wants: from
+// flags, else from the environment, else from a context of the configuration file.
+//
+// Each service has settings of its own, and none is taken in place of another's: a
+// key goes to the service that it was given for.
 //
 // The key itself is never a flag and never in the configuration file: both name a
 // file that holds it.
@@ -16,34 +18,80 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/pflag"
 	"sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
 	"github.com/kubeopera/platform/shared/redact"
 )
 
+// Service is a service that has an API.
+type Service struct {
+	Name   string
+	prefix string // of its settings but in the environment, such as scaffolder-
+	flags  func(*Options) *Endpoint
+	file   func(*Context) *Endpoint
+}
+
+// The services.
+var (
+	Provisioner = Service{
+		"cluster-provisioner", "",
+		func(o *Options) *Endpoint { return &o.Provisioner }, func(c *Context) *Endpoint { return &c.Endpoint },
+	}
+	Scaffolder = Service{
+		"gitops-scaffolder", "scaffolder-",
+		func(o *Options) *Endpoint { return &o.Scaffolder }, func(c *Context) *Endpoint { return &c.Scaffolder },
+	}
+)
+
+// variable is one in the environment, such as KUBEOPERA_SCAFFOLDER_URL.
+func (s Service) variable(name string) string {
+	return "KUBEOPERA_" + strings.ToUpper(strings.ReplaceAll(s.prefix, "-", "_")) + name
+}
+
+// flag is one of the command line, such as --scaffolder-url.
+func (s Service) flag(name string) string { return "--" + s.prefix + name }
+
+// field is one of a context, such as scaffolder.url.
+func (s Service) field(name string) string { return strings.ReplaceAll(s.prefix, "-", ".") + name }
+
+// AddFlags adds the flags of a service.
+func (s Service) AddFlags(f *pflag.FlagSet, o *Options) {
+	e := s.flags(o)
+	f.StringVar(&e.URL, s.prefix+"url", "", "address of "+s.Name)
+	f.StringVar(&e.APIKeyFile, s.prefix+"api-key-file", "", "file that holds the API key for "+s.Name)
+	f.StringVar(&e.CAFile, s.prefix+"ca-file", "", "PEM certificates of the CA to trust for "+s.Name)
+}
+
+// Endpoint says where a service is. Relative paths of the configuration file begin
+// in its folder.
+type Endpoint struct {
+	URL        string `json:"url,omitempty"`
+	APIKeyFile string `json:"api_key_file,omitempty"`
+	CAFile     string `json:"ca_file,omitempty"`
+}
+
 // Options are what flags say; empty for what was not given.
 type Options struct {
-	ConfigFile string
-	Context    string
-	URL        string
-	APIKeyFile string
-	CAFile     string
+	ConfigFile  string
+	Context     string
+	Provisioner Endpoint
+	Scaffolder  Endpoint
 }
 
 // Settings are what a client needs.
 type Settings struct {
-	Context string // of the configuration file; empty if none is used
-	URL     string
-	APIKey  redact.Secret
-	CAFile  string // PEM certificates to trust in place of the system's; may be empty
+	URL    string
+	APIKey redact.Secret
+	CAFile string // PEM certificates to trust in place of the system's; may be empty
 }
 
-// Context is a service of the configuration file. Relative paths begin in its folder.
+// Context is an installation of the platform: cluster-provisioner and what else
+// there is.
 type Context struct {
-	URL        string `json:"url"`
-	APIKeyFile string `json:"api_key_file,omitempty"`
-	CAFile     string `json:"ca_file,omitempty"`
+	Endpoint
+	Scaffolder Endpoint `json:"scaffolder,omitzero"`
 }
 
 // File is the configuration file.
@@ -55,44 +103,49 @@ type File struct {
 // maxFile bounds what is read of a file, in bytes.
 const maxFile = 1 << 20
 
-// Read finds the settings.
-func Read(o Options, getenv func(string) string) (Settings, error) {
-	context, name, err := readContext(o, getenv)
+// Read finds the settings for a service.
+func Read(service Service, o Options, getenv func(string) string) (Settings, error) {
+	if service.Name != Provisioner.Name && o.Provisioner != (Endpoint{}) {
+		return Settings{}, fmt.Errorf("--url, --api-key-file and --ca-file are %s's: use %s and the like for %s", Provisioner.Name, service.flag("url"), service.Name)
+	}
+	context, err := readContext(o, getenv)
 	if err != nil {
 		return Settings{}, err
 	}
+	flags, file := service.flags(&o), service.file(&context)
 	s := Settings{
-		Context: name,
-		URL:     first(o.URL, getenv("KUBEOPERA_URL"), context.URL),
-		CAFile:  first(o.CAFile, getenv("KUBEOPERA_CA_FILE"), context.CAFile),
+		URL:    first(flags.URL, getenv(service.variable("URL")), file.URL),
+		CAFile: first(flags.CAFile, getenv(service.variable("CA_FILE")), file.CAFile),
 	}
 	if s.URL == "" {
-		return Settings{}, errors.New("the service's URL is not known: use --url, KUBEOPERA_URL or a context of the configuration file")
+		return Settings{}, fmt.Errorf("the URL of %s is not known: use %s, %s or %s of a context of the configuration file",
+			service.Name, service.flag("url"), service.variable("URL"), service.field("url"))
 	}
-	if s.APIKey, err = readKey(o, getenv, context, s.URL); err != nil {
+	if s.APIKey, err = service.readKey(flags.APIKeyFile, getenv, *file, s.URL); err != nil {
 		return Settings{}, err
 	}
 	return s, nil
 }
 
 // readKey gives the key of the nearest source.
-func readKey(o Options, getenv func(string) string, context Context, url string) (redact.Secret, error) {
-	key, keyFile := getenv("KUBEOPERA_API_KEY"), getenv("KUBEOPERA_API_KEY_FILE")
+func (s Service) readKey(flag string, getenv func(string) string, file Endpoint, url string) (redact.Secret, error) {
+	inKey, inFile := s.variable("API_KEY"), s.variable("API_KEY_FILE")
+	key, keyFile := getenv(inKey), getenv(inFile)
 	switch {
-	case o.APIKeyFile != "":
-		keyFile = o.APIKeyFile
+	case flag != "":
+		keyFile = flag
 	case key != "" && keyFile != "":
-		return "", errors.New("KUBEOPERA_API_KEY and KUBEOPERA_API_KEY_FILE are both set; unset one")
+		return "", fmt.Errorf("%s and %s are both set; unset one", inKey, inFile)
 	case key != "":
-		return checkKey(key, "KUBEOPERA_API_KEY")
+		return checkKey(key, inKey)
 	case keyFile != "":
-	case context.APIKeyFile != "" && url != context.URL:
+	case file.APIKeyFile != "" && url != file.URL:
 		// A key must not go to another service because somebody named one.
-		return "", errors.New("the URL is not the context's, so the context's API key is not sent to it: use --api-key-file, KUBEOPERA_API_KEY or KUBEOPERA_API_KEY_FILE")
-	case context.APIKeyFile != "":
-		keyFile = context.APIKeyFile
+		return "", fmt.Errorf("the URL is not the context's, so the context's API key is not sent to it: use %s, %s or %s", s.flag("api-key-file"), inKey, inFile)
+	case file.APIKeyFile != "":
+		keyFile = file.APIKeyFile
 	default:
-		return "", errors.New("there is no API key: use --api-key-file, KUBEOPERA_API_KEY, KUBEOPERA_API_KEY_FILE or api_key_file of a context")
+		return "", fmt.Errorf("there is no API key for %s: use %s, %s, %s or %s of a context", s.Name, s.flag("api-key-file"), inKey, inFile, s.field("api_key_file"))
 	}
 	data, err := readFile(keyFile)
 	if err != nil {
@@ -110,28 +163,28 @@ func checkKey(key, source string) (redact.Secret, error) {
 
 // readContext gives the chosen context of the configuration file; the zero one if
 // neither a file nor a context was asked for and there is none.
-func readContext(o Options, getenv func(string) string) (c Context, name string, err error) {
+func readContext(o Options, getenv func(string) string) (Context, error) {
 	file, path, err := ReadFile(o, getenv)
-	name = first(o.Context, getenv("KUBEOPERA_CONTEXT"))
+	name := first(o.Context, getenv("KUBEOPERA_CONTEXT"))
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && name != "":
-		return Context{}, "", fmt.Errorf("context %q: there is no configuration file %s", name, path)
+		return Context{}, fmt.Errorf("context %q: there is no configuration file %s", name, path)
 	case errors.Is(err, fs.ErrNotExist) && first(o.ConfigFile, getenv("KUBEOPERA_CONFIG")) == "":
-		return Context{}, "", nil
+		return Context{}, nil
 	case err != nil:
-		return Context{}, "", err
+		return Context{}, err
 	}
 	if name = first(name, file.CurrentContext); name == "" {
-		return Context{}, "", nil
+		return Context{}, nil
 	}
 	c, ok := file.Contexts[name]
 	if !ok {
-		return Context{}, "", fmt.Errorf("%s has no context %q; it has: %s", path, name, strings.Join(slices.Sorted(maps.Keys(file.Contexts)), ", "))
+		return Context{}, fmt.Errorf("%s has no context %q; it has: %s", path, name, strings.Join(slices.Sorted(maps.Keys(file.Contexts)), ", "))
 	}
-	for _, p := range []*string{&c.APIKeyFile, &c.CAFile} {
+	for _, p := range []*string{&c.APIKeyFile, &c.CAFile, &c.Scaffolder.APIKeyFile, &c.Scaffolder.CAFile} {
 		*p = absolute(*p, filepath.Dir(path), getenv("HOME"))
 	}
-	return c, name, nil
+	return c, nil
 }
 
 // ReadFile reads the configuration file, which need not exist, and gives its path.

@@ -13,6 +13,16 @@ import (
 // control and formatting characters become spaces.
 func Clean(s string) string { return strings.Map(printable, s) }
 
+// CleanText is Clean for a line that may have tabs.
+func CleanText(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\t' {
+			return r
+		}
+		return printable(r)
+	}, s)
+}
+
 // CleanLines is Clean for text of several lines.
 func CleanLines(s string) string {
 	return strings.Map(func(r rune) rune {

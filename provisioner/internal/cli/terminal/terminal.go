@@ -44,11 +44,16 @@ func (t Terminal) Screen() (Screen, bool) {
 	if !IsTerminal(t.Err) || t.Getenv("TERM") == "dumb" {
 		return Screen{}, false
 	}
-	s := Screen{Colour: t.Getenv("NO_COLOR") == "", Unicode: utf8Locale(t.Getenv)}
+	s := Screen{Colour: t.Colours(t.Err), Unicode: utf8Locale(t.Getenv)}
 	if width, height, err := term.GetSize(int(t.Err.(*os.File).Fd())); err == nil {
 		s.Width, s.Height = width, height
 	}
 	return s, true
+}
+
+// Colours is true if what is written to a stream may be coloured.
+func (t Terminal) Colours(stream any) bool {
+	return IsTerminal(stream) && t.Getenv("NO_COLOR") == "" && t.Getenv("TERM") != "dumb"
 }
 
 // utf8Locale follows POSIX: the first that is set counts.

@@ -38,7 +38,7 @@ type Conn struct {
 	out                         sender
 	err                         error // why it ended by itself
 	closing, asked              bool
-	parting                     error // will end it once what is queued has been sent
+	parting                     error // will end it once the agent knows why
 	trouble                     error // of the latest websocket
 	over                        bool  // for the service; nothing to terminate
 	closed                      *ClosedError

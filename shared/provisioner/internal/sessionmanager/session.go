@@ -207,6 +207,7 @@ func (c *Conn) take(ctx context.Context, m message) error {
 		c.out.put(payloadHandshakeResponse, response)
 		if refusal != nil {
 			c.parting = refusal
+			c.timers = append(c.timers, time.AfterFunc(c.client.config.LingerTimeout, func() { c.fail(refusal) }))
 		}
 	case payloadHandshakeComplete:
 		if c.parting == nil {
@@ -298,7 +299,7 @@ func (c *Conn) next() (frame []byte, wait time.Duration, err error) {
 	if err != nil {
 		return nil, 0, &finalError{&LostError{Session: c.session, After: maxSends * resendEvery, Err: err}}
 	}
-	if frame == nil && c.parting != nil {
+	if c.parting != nil && len(c.out.queue) == 0 {
 		return nil, 0, &finalError{c.parting}
 	}
 	return frame, wait, nil

@@ -1,4 +1,4 @@
-package provisioncmd
+package runcmd
 
 import (
 	"io"
@@ -6,11 +6,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubeopera/platform/provisioner/internal/cli/exit"
-	"github.com/kubeopera/platform/provisioner/internal/cli/terminal"
 	"github.com/kubeopera/platform/shared/client"
 )
 
-func (c *commands) logs() *cobra.Command {
+// Logs is the command that prints a run's log.
+func (k *Kind[Run, S]) Logs() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "logs RUN",
 		Short: "Print the log of a run",
@@ -18,8 +18,8 @@ func (c *commands) logs() *cobra.Command {
 
 With --follow it goes on until the run has ended, also when the connection breaks
 or the service restarts; no line is repeated.`,
-		Example: `  kubeopera provision logs 019ae2c5-6d1f-7c3e-8a55-0d6f6e6f2b11 --tail 20 --follow`,
-		Args:    oneRun, ValidArgsFunction: c.completeRuns(allRuns),
+		Example: Example(k.Command+" logs", "--tail 20 --follow"),
+		Args:    k.OneRun, ValidArgsFunction: k.Complete(func(Run) bool { return true }),
 	}
 	follow := cmd.Flags().BoolP("follow", "f", false, "go on until the run has ended")
 	tail := cmd.Flags().Int("tail", 0, "only so many of the last lines; 0 for all")
@@ -27,15 +27,15 @@ or the service restarts; no line is repeated.`,
 		if *tail < 0 {
 			return exit.Usagef("--tail must not be negative")
 		}
-		p, err := c.session.Provisioner()
+		s, err := k.Connect("")
 		if err != nil {
 			return err
 		}
-		out := c.screen()
+		out := k.Screen()
 		if *follow {
-			return p.FollowLogs(cmd.Context(), args[0], *tail, out)
+			return s.FollowLogs(cmd.Context(), args[0], *tail, out)
 		}
-		log, err := p.Logs(cmd.Context(), args[0], client.LogOptions{Tail: *tail})
+		log, err := s.Logs(cmd.Context(), args[0], client.LogOptions{Tail: *tail})
 		if err != nil {
 			return err
 		}
@@ -44,13 +44,4 @@ or the service restarts; no line is repeated.`,
 		return err
 	}
 	return cmd
-}
-
-// screen is where text of others goes: as it is, unless it could steer a terminal.
-func (c *commands) screen() io.Writer {
-	out := c.session.Terminal.Out
-	if terminal.IsTerminal(out) {
-		return terminal.CleanWriter(out)
-	}
-	return out
 }

@@ -1,4 +1,4 @@
-package provisioncmd
+package runcmd
 
 import (
 	"github.com/spf13/cobra"
@@ -7,20 +7,21 @@ import (
 	"github.com/kubeopera/platform/shared/api"
 )
 
-func (c *commands) events() *cobra.Command {
+// Events is the command that shows a run's timeline.
+func (k *Kind[Run, S]) Events() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "events RUN",
 		Short:   "Show the timeline of a run",
-		Example: `  kubeopera provision events 019ae2c5-6d1f-7c3e-8a55-0d6f6e6f2b11`,
-		Args:    oneRun, ValidArgsFunction: c.completeRuns(allRuns),
+		Example: Example(k.Command+" events", ""),
+		Args:    k.OneRun, ValidArgsFunction: k.Complete(func(Run) bool { return true }),
 	}
 	format := output.Flag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		p, err := c.session.Provisioner()
+		s, err := k.Connect("")
 		if err != nil {
 			return err
 		}
-		events, err := p.ProvisionEvents(cmd.Context(), args[0])
+		events, err := s.Events(cmd.Context(), args[0])
 		if err != nil {
 			return err
 		}
@@ -30,9 +31,9 @@ func (c *commands) events() *cobra.Command {
 			if e.ErrorCode != "" {
 				message += " (" + e.ErrorCode + ")"
 			}
-			r.Rows = append(r.Rows, []string{stamp(e.At), string(e.Status), string(e.Phase), e.By, message})
+			r.Rows = append(r.Rows, []string{Stamp(e.At), string(e.Status), string(e.Phase), e.By, message})
 		}
-		return output.Print(c.session.Terminal.Out, *format, r)
+		return output.Print(k.Terminal.Out, *format, r)
 	}
 	return cmd
 }
