@@ -15,14 +15,14 @@ GOLDEN_PKGS = $(shell go list -f '{{$$p := .ImportPath}}{{range .TestImports}}{{
 UNIT_PKGS = $(shell go list work | grep -v '/platform/e2e')
 TEST_FLAGS ?= -timeout 20m
 # Packages with tests that KUBEOPERA_SOAK makes longer.
-SOAK_PKGS := ./sim/machine/... ./sim/aws ./provisioner/internal/httpapi ./scaffolder/internal/httpapi ./e2e/crash
+SOAK_PKGS := ./sim/machine/... ./sim/aws ./shared/provisioner/... ./provisioner/internal/httpapi ./scaffolder/internal/httpapi ./e2e/crash
 # The images as the Deployment and the Job name them, tags included.
 SERVICE_IMAGE = $(shell sed -n 's/^ *image: *//p' provisioner/deploy/deployment.yaml)
 RUNNER_IMAGE = $(shell sed -n 's/^\tterraformRunnerImage  *= "\(.*\)"/\1/p' provisioner/internal/kube/terraform_job.go)
 SCAFFOLDER_IMAGE = $(shell sed -n 's/^ *image: *//p' scaffolder/deploy/deployment.yaml)
 SCAFFOLD_RUNNER_IMAGE = $(shell sed -n 's/^\tscaffoldRunnerImage  *= "\(.*\)"/\1/p' scaffolder/internal/kube/scaffold_job.go)
 
-.PHONY: help build test unit race lint fmt tidy generate golden standalone verify demo up e2e soak bench images control-plane kubeadm gitops clean
+.PHONY: help build test unit race lint fmt tidy generate golden standalone verify demo up e2e soak bench images control-plane kubeadm gitops ssh clean
 
 help: ## Print this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,16 +39,16 @@ up: build ## Start the simulator, print addresses and a key, leave it running un
 
 test: verify lint race e2e ## Run all that CI runs
 
-unit: control-plane kubeadm gitops ## Run the unit and integration tests
+unit: control-plane kubeadm gitops ssh ## Run the unit and integration tests
 	KUBEBUILDER_ASSETS=$$(tools/control-plane) go test $(TEST_FLAGS) $(UNIT_PKGS)
 
-race: control-plane kubeadm gitops ## Run the unit and integration tests with the race detector
+race: control-plane kubeadm gitops ssh ## Run the unit and integration tests with the race detector
 	KUBEBUILDER_ASSETS=$$(tools/control-plane) go test -race $(TEST_FLAGS) $(UNIT_PKGS)
 
-e2e: build control-plane ## Run the whole-platform tests on the simulator
+e2e: build control-plane gitops ssh ## Run the whole-platform tests on the simulator
 	KUBEBUILDER_ASSETS=$$(tools/control-plane) go test -count=1 -timeout 30m ./e2e/...
 
-soak: build control-plane kubeadm ## Run the long, seeded, randomised versions of the fault tests (an hour or more)
+soak: build control-plane kubeadm gitops ssh ## Run the long, seeded, randomised versions of the fault tests (an hour or more)
 	KUBEOPERA_SOAK=1 KUBEBUILDER_ASSETS=$$(tools/control-plane) go test -count=1 -p 1 -timeout 3h $(SOAK_PKGS)
 
 bench: build control-plane ## Measure what docs/benchmarks.md says, and print it
@@ -62,6 +62,10 @@ kubeadm: ## Make sure that the kubeadm which checks rendered configurations is i
 
 gitops: ## Make sure that the simulator's GitOps controllers are in the cache
 	@for module in sealed-secrets flux-source flux-kustomize flux-helm; do tools/build $$module >/dev/null || exit; done
+
+ssh: ## Make sure that the simulator's OpenSSH server is in the cache, and the Session Manager plugin that checks its fake
+	@tools/openssh >/dev/null
+	@tools/build session-manager-plugin >/dev/null
 
 lint: ## Lint everything
 	@tools/golangci-lint run $(addsuffix /...,$(MODULES))

@@ -39,7 +39,7 @@ func TestUserGuide(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), "bash", "-c", script.String())
 	cmd.Dir = t.TempDir()
 	cmd.Env = append(os.Environ(), "URL="+platform.ClusterProvisioner.URL(), "KEY="+platform.ClusterProvisioner.Key(), "CREDENTIAL="+platform.Credential,
-		"BIN="+filepath.Join(root, "bin"))
+		"SCAFFOLDER_URL="+platform.GitOpsScaffolder.URL(), "SCAFFOLDER_KEY="+platform.GitOpsScaffolder.Key(), "BIN="+filepath.Join(root, "bin"))
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -13,19 +13,18 @@ import (
 // TestDestroyKilled kills the runner or Terraform while a destroy is somewhere.
 // The next destroy must take down the rest.
 func TestDestroyKilled(t *testing.T) {
+	rare(t, true)
 	tests := []struct {
 		name    string
 		phase   api.Phase
 		program harness.Program
-		rare    bool
 	}{
 		{name: "Terraform, destroying", phase: api.PhaseDestroy, program: harness.TerraformApply},
-		{name: "the runner, destroying", phase: api.PhaseDestroy, program: harness.Runner, rare: true},
-		{name: "the runner, cleaning up", phase: api.PhaseCleanUp, program: harness.Runner, rare: true},
+		{name: "the runner, destroying", phase: api.PhaseDestroy, program: harness.Runner},
+		{name: "the runner, cleaning up", phase: api.PhaseCleanUp, program: harness.Runner},
 	}
 	for i, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			rare(t, test.rare)
 			r := request("destroy-killed-"+string(rune('a'+i)), 0)
 			r.Tags["destroy_seconds"] = "4"
 			if test.phase == api.PhaseCleanUp {

@@ -29,13 +29,14 @@ func TestForceAfterTheGracePeriod(t *testing.T) {
 	if problem := harness.WantProblem(t, err, http.StatusConflict, "cancel_too_early"); !strings.Contains(problem.Detail, "until "+time.Now().UTC().Format("2006-01-02T")) {
 		t.Errorf("the problem does not say from when on force is possible: %s", problem.Detail)
 	}
+	var killed api.Provision
 	harness.Until(t, "force is possible", func() (bool, error) {
-		run, err = p.CancelProvision(t.Context(), run.ID, true)
+		killed, err = p.CancelProvision(t.Context(), run.ID, true)
 		return err == nil, err
 	})
 	// Nothing ends without evidence.
-	if run.Status != api.StatusCancelling || !strings.Contains(run.Message, "killed on request") {
-		t.Errorf("after force the run is %s: %s", run.Status, run.Message)
+	if killed.Status != api.StatusCancelling || !strings.Contains(killed.Message, "killed on request") {
+		t.Errorf("after force the run is %s: %s", killed.Status, killed.Message)
 	}
 	if left := pods(t, run.ID); len(left) != 1 || left[0].DeletionGracePeriodSeconds == nil || *left[0].DeletionGracePeriodSeconds != 1 {
 		t.Errorf("after force there are %d pods of the run, want one that has a second left: %+v", len(left), left)

@@ -99,6 +99,13 @@ func TestStateCannotBeSaved(t *testing.T) {
 				t.Errorf("the message does not say what becomes of the state: %s", run.Message)
 			}
 			platform.AWS.Faults().Clear()
+			if test.rare {
+				// The next run cannot save it either, and hands it on.
+				fault.Operation, fault.Resource = "PutObject", "/terraform.tfstate"
+				platform.Fail(t, fault)
+				wantEnd(t, platform.Wait(t, platform.Start(t, r).ID, nil), api.StatusFailed, "state_not_saved")
+				platform.AWS.Faults().Clear()
+			}
 
 			next := platform.Wait(t, platform.Start(t, r).ID, nil)
 			wantEnd(t, next, api.StatusSucceeded)

@@ -65,7 +65,7 @@ func TestOutputsTampered(t *testing.T) {
 			stop()
 			tampering.Wait()
 			t.Logf("%d: the run ended %s (%.80q): %.80q", i, end.Status, end.ErrorCode, end.Message)
-			if end.FinishedAt == nil || len(end.ErrorCode) > 256 || len(end.Message) > 4096 || strings.ContainsRune(end.ErrorCode+end.Message, 0) {
+			if end.FinishedAt == nil || len(end.ErrorCode) > 256 || len(end.Message) > 4096 || strings.ContainsFunc(end.ErrorCode+end.Message, unicode.IsControl) {
 				t.Errorf("%d: the run ended %s with a code of %d bytes and a message of %d", i, end.Status, len(end.ErrorCode), len(end.Message))
 			}
 		})

@@ -2,9 +2,7 @@ package platform_test
 
 import (
 	"bytes"
-	"os"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -27,7 +25,12 @@ func build(t *testing.T, dir string) []map[string]any {
 			t.Fatal(err)
 		}
 	}
-	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(fsys, "/"+dir)
+	return render(t, fsys, "/"+dir)
+}
+
+func render(t *testing.T, fsys filesys.FileSystem, dir string) []map[string]any {
+	t.Helper()
+	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(fsys, dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,30 +214,36 @@ func TestDevelopmentIsAnEnvironmentLikeOthers(t *testing.T) {
 	}
 }
 
-// cluster-provisioner's rights are those that it ships with.
-func TestRightsOfClusterProvisioner(t *testing.T) {
+// The two services of runs have in the tree the rights that they ship with: what is
+// rendered of both is compared, so that a file that nobody applies counts for nothing.
+func TestRightsAreThoseThatTheServicesShipWith(t *testing.T) {
 	t.Parallel()
-	for _, file := range []string{"rbac.yaml", "admission-policy.yaml"} {
-		shipped, err := os.ReadFile("../../provisioner/deploy/" + file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(documents(t, shipped), documents(t, platform.Tree()["apps/cluster-provisioner/base/"+file])); diff != "" {
-			t.Errorf("%s (-provisioner/deploy +base):\n%s", file, diff)
-		}
+	for service, module := range map[string]string{"cluster-provisioner": "provisioner", "gitops-scaffolder": "scaffolder"} {
+		t.Run(service, func(t *testing.T) {
+			t.Parallel()
+			shipped := rights(render(t, filesys.MakeFsOnDisk(), "../../"+module+"/deploy"))
+			if len(shipped) < 8 { // two accounts, each with a Role and its binding, and the policies of runs
+				t.Fatalf("%s/deploy has only %d objects about rights", module, len(shipped))
+			}
+			if diff := cmp.Diff(shipped, rights(build(t, "apps/"+service+"/base"))); diff != "" {
+				t.Errorf("rights (-%s/deploy +apps/%s/base):\n%s", module, service, diff)
+			}
+		})
 	}
 }
 
-func documents(t *testing.T, data []byte) []any {
-	t.Helper()
-	var docs []any
-	for text := range strings.SplitSeq(string(data), "\n---\n") {
-		var doc any
-		if err := yaml.UnmarshalStrict([]byte(text), &doc); err != nil {
-			t.Fatal(err)
+// rights are the objects that say who may do what, by name: accounts, which are
+// only named, roles, bindings, and what the API server admits.
+func rights(objects []map[string]any) map[string]any {
+	found := map[string]any{}
+	for _, o := range objects {
+		version, _ := o["apiVersion"].(string)
+		switch group, _, _ := strings.Cut(version, "/"); {
+		case o["kind"] == "ServiceAccount":
+			found[name(o)] = "account"
+		case group == "rbac.authorization.k8s.io", group == "admissionregistration.k8s.io":
+			found[name(o)] = o
 		}
-		docs = append(docs, doc)
 	}
-	slices.SortStableFunc(docs, func(a, b any) int { return strings.Compare(name(a.(map[string]any)), name(b.(map[string]any))) })
-	return docs
+	return found
 }

@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -162,6 +163,66 @@ func TestPostgresSettings(t *testing.T) {
 	}
 	if timeout != "30s" {
 		t.Errorf("statement_timeout is %s", timeout)
+	}
+}
+
+func TestSQLiteThatTakesNoWrites(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "runs.db")
+	db := open(t, "sqlite://"+path)
+	set := func(statement string) {
+		if _, err := db.Writer().ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set("PRAGMA user_version = 7")
+	before := size(t, path+"-wal")
+	if err := db.CheckWritable(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if after := size(t, path+"-wal"); after <= before {
+		t.Errorf("the log of writes has %d bytes, as before: nothing was written", after)
+	}
+	if version := pragmaOf(t, db.Writer().DB, "user_version"); version != "7" {
+		t.Errorf("user_version is %s", version)
+	}
+	set("PRAGMA query_only = 1") // as a full disk, for this connection
+	if err := db.CheckWritable(t.Context()); err == nil {
+		t.Error("no error where nothing can be written")
+	}
+	if err := db.Writer().PingContext(t.Context()); err != nil {
+		t.Error(err)
+	}
+	set("PRAGMA query_only = 0")
+	if err := db.CheckWritable(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func size(t *testing.T, path string) int64 {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Size()
+}
+
+func TestPostgresThatTakesNoWrites(t *testing.T) {
+	t.Parallel()
+	address := pgtest.Start(t).Database(t)
+	if err := open(t, address).CheckWritable(t.Context()); err != nil {
+		t.Error(err)
+	}
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	query := u.Query()
+	query.Set("default_transaction_read_only", "on") // as on a standby
+	u.RawQuery = query.Encode()
+	if err := open(t, u.String()).CheckWritable(t.Context()); !errors.Is(err, database.ErrReadOnly) {
+		t.Errorf("got %v, want ErrReadOnly", err)
 	}
 }
 

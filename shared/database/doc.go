@@ -6,7 +6,7 @@
 // lock at once, and a pool of readers. Postgres is for any number of processes;
 // reader and writer are the same pool there.
 //
-// Errors: ErrURL, ErrInUse, ErrNewerSchema. No error holds the URL, which may
+// Errors: ErrURL, ErrInUse, ErrReadOnly, ErrNewerSchema. No error holds the URL, which may
 // hold a password.
 //
 // What is in the tables is the business of the packages that own them.

@@ -25,6 +25,8 @@ var (
 	ErrURL = errors.New("database URL")
 	// ErrInUse means that another process uses the SQLite database.
 	ErrInUse = errors.New("database is in use")
+	// ErrReadOnly means that a Postgres server takes no writes: it is a standby.
+	ErrReadOnly = errors.New("database is read-only")
 )
 
 // Dialect is a kind of database.
@@ -77,6 +79,30 @@ func (db *DB) Writer() *bun.DB { return db.writer }
 
 // Reader is where other reads go. It sees all that was committed.
 func (db *DB) Reader() *bun.DB { return db.reader }
+
+// CheckWritable says whether the database takes writes: with a full disk, or on a
+// standby, reads go on as ever.
+func (db *DB) CheckWritable(ctx context.Context) error {
+	if db.dialect == Postgres {
+		var refuses bool
+		if err := db.writer.NewRaw("SELECT current_setting('transaction_read_only')::boolean").Scan(ctx, &refuses); err != nil {
+			return fmt.Errorf("ask for writability: %w", err)
+		}
+		if refuses {
+			return ErrReadOnly
+		}
+		return nil
+	}
+	// SQLite writes the first page anew, whatever the number was.
+	var version int64
+	if err := db.writer.NewRaw("PRAGMA user_version").Scan(ctx, &version); err != nil {
+		return fmt.Errorf("test write: %w", err)
+	}
+	if _, err := db.writer.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", version)); err != nil {
+		return fmt.Errorf("test write: %w", err)
+	}
+	return nil
+}
 
 // Close closes the database and frees it for other processes.
 func (db *DB) Close() error {

@@ -134,7 +134,7 @@ func Environment(to *map[string]string, text string) error {
 			return errors.New("must not hold AWS keys: credentials come from auth-service")
 		}
 		if runcontract.ReservedEnv(key) {
-			return fmt.Errorf("must not set %s, which is the runner's or Terraform's own", key)
+			return fmt.Errorf("must not set %s: the runner sets it itself, or it would replace a run's credential or programs", key)
 		}
 		if u, err := url.Parse(value); err == nil && u.Host != "" && u.User != nil {
 			return errors.New("must not hold a URL with a user or password: the run's ConfigMap shows it")

@@ -30,6 +30,7 @@ const (
 	CodeCancelTooEarly         = "cancel_too_early"
 	CodeCredentialUnusable     = "credential_unusable" //nolint:gosec // a code
 	CodeTooManyWaiters         = "too_many_waiters"
+	CodeTooManyFollowers       = "too_many_followers"
 )
 
 // Sentinel is the answer to an error that carries no data.
@@ -84,6 +85,7 @@ func (r Resource) Problem(err error) *api.Problem {
 		{runservice.ErrNotEnded, http.StatusConflict, CodeRunNotEnded, "the run has not ended; wait for that, or cancel it"},
 		{runservice.ErrSucceeded, http.StatusConflict, CodeRunSucceeded, "the run has succeeded; start a new one to do the same again"},
 		{runs.ErrTooManyWaiters, http.StatusServiceUnavailable, CodeTooManyWaiters, "too many requests wait for runs; ask without wait, or later"},
+		{runs.ErrTooManyFollowers, http.StatusServiceUnavailable, CodeTooManyFollowers, "too many requests follow logs; ask without follow, or later"},
 		{runs.ErrConflict, http.StatusConflict, CodeConflict, "the run's state does not allow that"},
 		{runs.ErrNotFound, http.StatusNotFound, r.Singular + "_not_found", "there is no run of that id"},
 		{runs.ErrNoLogs, http.StatusNotFound, CodeNoLog, "the run has no log, or none yet; follow=true waits for it"},

@@ -22,7 +22,7 @@
 // but only a fresh one, with the run's outputs, may end it.
 //
 // Errors: ErrNotFound, ErrConflict (BusyError, EndedError, TooEarlyError,
-// TransitionError), ErrKeyReused, ErrTooManyWaiters, ErrNoLogs for callers;
+// TransitionError), ErrKeyReused, ErrTooManyWaiters, ErrTooManyFollowers, ErrNoLogs for callers;
 // ErrDatabase and ErrKubernetes name the dependency that failed; ErrWait,
 // ErrRefused and ErrGiveUp are what a Cluster says about a launch.
 //

@@ -31,6 +31,7 @@ type Config struct {
 	OrphanAge     time.Duration // credential Secrets without a row older than that are deleted; 0: 10 min
 	GracePeriod   time.Duration // what a cancelled run has before it may be killed; 0: 20 min
 	MaxWaiters    int           // callers of Wait at a time; 0: 500
+	MaxFollowers  int           // logs that are followed at a time; 0: 200
 	Now           func() time.Time
 	Log           *slog.Logger
 }
@@ -38,11 +39,12 @@ type Config struct {
 // Engine runs the runs of one service. All its state is in the Store and the
 // Cluster; any number of Engines may share them.
 type Engine struct {
-	cfg      Config
-	wake     chan struct{} // a run was queued or has ended
-	waiters  *waiters
-	captures captures
-	metrics  *metrics
+	cfg       Config
+	wake      chan struct{} // a run was queued or has ended
+	waiters   *waiters
+	followers chan struct{} // holds a token for each log that is followed
+	captures  captures
+	metrics   *metrics
 
 	mu          sync.Mutex
 	orphansSeen time.Time // when credential Secrets were last checked
@@ -56,7 +58,7 @@ func New(cfg Config) (*Engine, error) {
 	case cfg.Store == nil || cfg.Cluster == nil || cfg.Render == nil:
 		return nil, errors.New("run engine: store, cluster and renderer are required")
 	case cfg.MaxConcurrent < 0 || cfg.StartDeadline < 0 || cfg.SweepInterval < 0 || cfg.OrphanAge < 0,
-		cfg.GracePeriod < 0, cfg.MaxWaiters < 0:
+		cfg.GracePeriod < 0, cfg.MaxWaiters < 0, cfg.MaxFollowers < 0:
 		return nil, errors.New("run engine: negative limit")
 	}
 	if cfg.MaxConcurrent == 0 {
@@ -77,13 +79,19 @@ func New(cfg Config) (*Engine, error) {
 	if cfg.MaxWaiters == 0 {
 		cfg.MaxWaiters = 500
 	}
+	if cfg.MaxFollowers == 0 {
+		cfg.MaxFollowers = 200
+	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	e := &Engine{cfg: cfg, wake: make(chan struct{}, 1), waiters: newWaiters(cfg.MaxWaiters)}
+	e := &Engine{
+		cfg: cfg, wake: make(chan struct{}, 1),
+		waiters: newWaiters(cfg.MaxWaiters), followers: make(chan struct{}, cfg.MaxFollowers),
+	}
 	e.metrics = newMetrics(cfg.Kind, cfg.Store, e.waiters)
 	return e, nil
 }

@@ -20,6 +20,8 @@ var (
 	ErrNoSlot = errors.New("no free slot")
 	// ErrTooManyWaiters means that as many callers wait for runs as may do so.
 	ErrTooManyWaiters = errors.New("too many callers wait for runs")
+	// ErrTooManyFollowers means that as many callers follow logs as may do so.
+	ErrTooManyFollowers = errors.New("too many callers follow logs")
 	// ErrNoLogs means that a run has no log: not yet, or it never began.
 	ErrNoLogs = errors.New("no log")
 	// ErrDatabase means that the database failed.

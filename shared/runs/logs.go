@@ -26,10 +26,43 @@ const (
 
 // Logs gives a run's log: from its pod while there is one, else from the archive.
 // ErrNoLogs means that there is none, or none yet; following waits for it inside
-// the reader. To stop a reader that waits, end ctx.
+// the reader. To stop a reader that waits, end ctx. ErrTooManyFollowers means that
+// Config.MaxFollowers logs are followed already: each takes a connection to the
+// API server, and one to the caller, for as long as the run takes.
 func (e *Engine) Logs(ctx context.Context, id ID, opts LogOptions) (io.ReadCloser, error) {
+	if !opts.Follow {
+		return e.openLog(ctx, id, opts)
+	}
+	select {
+	case e.followers <- struct{}{}:
+	default:
+		return nil, ErrTooManyFollowers
+	}
+	leave := sync.OnceFunc(func() { <-e.followers })
+	text, err := e.follow(ctx, id, opts)
+	if err != nil {
+		leave()
+		return nil, err
+	}
+	return &followedLog{ReadCloser: text, leave: leave}, nil
+}
+
+// followedLog is a log that is followed until it is closed.
+type followedLog struct {
+	io.ReadCloser
+	leave func()
+}
+
+// Close ends the following.
+func (l *followedLog) Close() error {
+	defer l.leave()
+	return l.ReadCloser.Close()
+}
+
+// follow gives a log that is read as it comes to be.
+func (e *Engine) follow(ctx context.Context, id ID, opts LogOptions) (io.ReadCloser, error) {
 	text, err := e.openLog(ctx, id, opts)
-	if !opts.Follow || !errors.Is(err, ErrNoLogs) {
+	if !errors.Is(err, ErrNoLogs) {
 		return text, err
 	}
 	ctx, stop := context.WithCancel(ctx)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -41,6 +42,49 @@ func TestALongLogKeepsItsEnd(t *testing.T) {
 	got := readAll(t, archived, err)
 	if !strings.HasPrefix(got, "line ") || !strings.HasSuffix(text.String(), got) || int64(len(got)) != saved.Bytes {
 		t.Errorf("%d bytes that begin with %q", len(got), got[:40])
+	}
+}
+
+func TestFollowersAreBounded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(runstest.NewStore())
+	e := w.engine(t, func(c *runs.Config) { c.MaxFollowers = 2 })
+	run := begin(t, e, "acme")
+	follow := func() (io.ReadCloser, error) { return e.Logs(t.Context(), run.ID, runs.LogOptions{Follow: true}) }
+	// One that does not get what it asks for takes nobody's place.
+	if _, err := e.Logs(t.Context(), "nobody", runs.LogOptions{Follow: true}); !errors.Is(err, runs.ErrNotFound) {
+		t.Errorf("no run: %v", err)
+	}
+	var followed []io.ReadCloser
+	for range 2 {
+		log, err := follow()
+		if err != nil {
+			t.Fatal(err)
+		}
+		followed = append(followed, log)
+	}
+	if _, err := follow(); !errors.Is(err, runs.ErrTooManyFollowers) {
+		t.Errorf("the third: %v", err)
+	}
+	if _, err := e.Logs(t.Context(), run.ID, runs.LogOptions{}); !errors.Is(err, runs.ErrNoLogs) {
+		t.Errorf("one that does not follow: %v", err)
+	}
+	for range 2 { // to close it twice frees one place
+		if err := followed[0].Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	log, err := follow()
+	if err != nil {
+		t.Fatalf("after one has left: %v", err)
+	}
+	if _, err := follow(); !errors.Is(err, runs.ErrTooManyFollowers) {
+		t.Errorf("after another one has come: %v", err)
+	}
+	for _, log := range []io.ReadCloser{followed[1], log} {
+		if err := log.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

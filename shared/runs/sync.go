@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -213,10 +214,16 @@ func (d Details) tidy() Details {
 	return d
 }
 
-// tidy makes text from outside fit for both databases: valid UTF-8 without NUL,
-// of at most limit bytes.
+// tidy makes text from outside fit for both databases and for whoever prints it:
+// valid UTF-8 of at most limit bytes, with line feeds and tabs, but no NUL and
+// nothing else that steers a terminal.
 func tidy(s string, limit int) string {
-	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "")
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(s, "\uFFFD"))
 	if len(s) <= limit {
 		return s
 	}

@@ -575,6 +575,7 @@ func TestTidy(t *testing.T) {
 		{"what does not is cut", "0123456789A", "0123456…"},
 		{"no rune is cut", "012345Ä789A", "012345…"},
 		{"NUL and broken UTF-8 go", "a\x00b\xff", "ab\uFFFD"},
+		{"what steers a terminal goes", "\x1b[1m\a\u009b\tb\n\r", "[1m\tb\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

@@ -21,6 +21,7 @@ import (
 	"github.com/kubeopera/platform/sim/aws"
 	"github.com/kubeopera/platform/sim/aws/eks"
 	"github.com/kubeopera/platform/sim/aws/moto"
+	"github.com/kubeopera/platform/sim/aws/sessionmanager"
 )
 
 const (
@@ -75,6 +76,7 @@ func start() error {
 	shared.account, err = aws.Start(ctx, aws.Config{
 		LogDir: shared.dir, CacheDir: cache, ControlPlanes: shared.planes, EKSDelay: time.Second,
 		Addresses: block,
+		Sessions:  sessionmanager.Config{ResendInterval: 5 * time.Millisecond}, // what is lost comes again soon
 		Log:       slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 	if err != nil {

@@ -1,5 +1,6 @@
 // Command kubeopera is the platform's command line: it starts, watches and ends
-// runs of cluster-provisioner and hands out kubeconfigs.
+// runs of cluster-provisioner and gitops-scaffolder, hands out kubeconfigs, and sets
+// up machines over SSH without a service.
 package main
 
 import (

@@ -28,6 +28,10 @@ func searchPath(tb testing.TB) string {
 	return "PATH=" + filepath.Dir(program) + ":/usr/local/bin:/usr/bin:/bin"
 }
 
+// noSleep keeps programs that are built with the race detector from sleeping for a
+// second before they end.
+const noSleep = "GORACE=atexit_sleep_ms=0"
+
 type (
 	apiOfScript        struct{}
 	scaffolderOfScript struct{}
@@ -54,6 +58,7 @@ func TestScripts(t *testing.T) {
 			if err := os.MkdirAll(home, 0o700); err != nil {
 				return err
 			}
+			e.Vars = append(e.Vars, noSleep)
 			e.Setenv("HOME", home)
 			e.Setenv("KUBEOPERA_URL", f.url())
 			e.Setenv("KUBEOPERA_API_KEY", apiKey)

@@ -102,7 +102,7 @@ func (s *realService) call(want int, args ...string) (stdout, stderr string) {
 	defer cancel()
 	var out, diagnostics strings.Builder
 	cmd := exec.CommandContext(ctx, "kubeopera", args...)
-	cmd.Env = []string{searchPath(s.tb), "HOME=" + s.tb.TempDir(), "KUBEOPERA_URL=" + s.url, "KUBEOPERA_API_KEY=" + apiKey}
+	cmd.Env = []string{searchPath(s.tb), noSleep, "HOME=" + s.tb.TempDir(), "KUBEOPERA_URL=" + s.url, "KUBEOPERA_API_KEY=" + apiKey}
 	cmd.Stdout, cmd.Stderr = &out, &diagnostics
 	err := cmd.Run()
 	if _, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok {

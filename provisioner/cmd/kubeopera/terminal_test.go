@@ -36,7 +36,7 @@ func onTerminal(tb testing.TB, f *fakeAPI, env []string, args ...string) *termin
 	tb.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, "kubeopera", args...)
 	cmd.Env = append([]string{
-		searchPath(tb), "HOME=" + tb.TempDir(), "TERM=xterm", "LANG=C.UTF-8", "KUBEOPERA_URL=" + f.url(), "KUBEOPERA_API_KEY=" + apiKey,
+		searchPath(tb), noSleep, "HOME=" + tb.TempDir(), "TERM=xterm", "LANG=C.UTF-8", "KUBEOPERA_URL=" + f.url(), "KUBEOPERA_API_KEY=" + apiKey,
 	}, env...)
 	tty, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: columns})
 	if err != nil {

@@ -83,7 +83,9 @@ func (r *scaffoldRun) waitForSealedSecrets(ctx context.Context, commit string) (
 		switch {
 		case err == nil:
 		case ctx.Err() == nil && errors.Is(context.Cause(waiting), late):
-			return nil, &StepError{Code: code, Message: fmt.Sprintf("sealed-secrets was not available within %s; the last that was known: %s", limit, r.waitingFor)}
+			return nil, &StepError{Code: code, Message: fmt.Sprintf(
+				"sealed-secrets was not available within %s; the last that was known: %s; put that right on the target or in the repository, then start the run again, which goes on from what is pushed",
+				limit, r.waitingFor)}
 		default:
 			return nil, err
 		}

@@ -34,7 +34,7 @@ func CheckSpec(s runcontract.ScaffoldSpec) error {
 		bad("timeout_seconds, grace_seconds, sealed_secrets_timeout_seconds and poll_interval_seconds must be positive")
 	}
 	for name := range s.Env {
-		if runcontract.ReservedEnv(name) || strings.HasPrefix(name, "GIT_") || strings.HasPrefix(name, "SSH_") {
+		if runcontract.ReservedEnv(name) {
 			bad("env: %s cannot be set for a run", name)
 		}
 	}

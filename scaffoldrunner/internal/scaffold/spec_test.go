@@ -54,6 +54,8 @@ func TestCheckSpec(t *testing.T) {
 		{"inputs", func(s *runcontract.ScaffoldSpec) { s.Inputs.Environment = "../base" }, "inputs: environment"},
 		{"no deadline", func(s *runcontract.ScaffoldSpec) { s.TimeoutSeconds = 0 }, "must be positive"},
 		{"a variable of git's", func(s *runcontract.ScaffoldSpec) { s.Env = map[string]string{"GIT_SSH_COMMAND": "x"} }, "GIT_SSH_COMMAND"},
+		{"a variable of ssh's", func(s *runcontract.ScaffoldSpec) { s.Env = map[string]string{"SSH_AUTH_SOCK": "x"} }, "SSH_AUTH_SOCK"},
+		{"a proxy", func(s *runcontract.ScaffoldSpec) { s.Env = map[string]string{"HTTPS_PROXY": "http://proxy"} }, ""},
 		{"a variable of the loader's", func(s *runcontract.ScaffoldSpec) { s.Env = map[string]string{"LD_PRELOAD": "x"} }, "LD_PRELOAD"},
 		{"plain http", url("http://git.example.com/x"), "repository.url"},
 		{"a file", url("file:///etc"), "repository.url"},

@@ -34,9 +34,17 @@ func (s *Server) serveSSM(req request) {
 	}
 	var in struct {
 		Names          []string
+		Path           string
 		WithDecryption bool
 	}
-	if err := json.Unmarshal(req.body, &in); err != nil || req.operation != "GetParameters" || len(in.Names) == 0 || len(in.Names) > maxNames {
+	err := json.Unmarshal(req.body, &in)
+	if req.operation == "GetParametersByPath" && in.Path != "" { // one page of whatever size
+		for name := range s.parameters {
+			if below, ok := strings.CutPrefix(name, in.Path+"/"); ok && !strings.Contains(below, "/") {
+				in.Names = append(in.Names, name)
+			}
+		}
+	} else if err != nil || req.operation != "GetParameters" || len(in.Names) == 0 || len(in.Names) > maxNames {
 		refuse("ValidationException")
 		return
 	}

@@ -146,10 +146,10 @@ func (s *Store) Known(ctx context.Context, ids []runs.ID) (map[runs.ID]bool, err
 	return known, nil
 }
 
-// Ping says whether runs can be read, that the writer is there, and that the
-// tables are not those of an earlier release.
+// Ping says whether runs can be read and written, and that the tables are not those
+// of an earlier release.
 func (s *Store) Ping(ctx context.Context) error {
-	if err := s.db.Writer().PingContext(ctx); err != nil {
+	if err := s.db.CheckWritable(ctx); err != nil {
 		return wrap("ping", "", err)
 	}
 	var ids []string

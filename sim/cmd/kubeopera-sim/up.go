@@ -151,7 +151,7 @@ the GitOps repository; Flux follows it there:
 
   printf 'X-Api-Key: %%s\n' "$SCAFFOLDER_KEY" | curl -sS "$SCAFFOLDER_URL/api/v1/scaffolds" -H @- -H 'Content-Type: application/json' \
     -d '{"environment": "acme", "domain": "acme.example.com", "region": "eu-west-1", "email": "ops@acme.example.com", "target": {"provision_id": "'"$PROVISION"'"},
-         "registry": {"server": "registry.example.com", "username": "robot", "password": "any"}}'
+         "registry": {"server": "registry.example.com", "username": "robot", "password": "example-password"}}'
 
 Ctrl-C stops it.
 `, here.URL, here.Key, here.Credential, s.AWS.URL(), s.HostKubeconfig(), sim.RunNamespace, here.Dir,

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/kubeopera/platform/shared/api"
 	"github.com/kubeopera/platform/shared/redact"
@@ -25,6 +26,8 @@ type Layout struct {
 	// known. Then the reports of an instance that was replaced count until its
 	// successor writes over them.
 	Instances []string
+	// Since is when what workers report begins to count.
+	Since time.Time
 }
 
 // names are all parameters of a cluster. What is read first is what the last
@@ -61,11 +64,14 @@ type Cluster struct {
 	Ready bool
 	// Nodes are the control-plane nodes by index.
 	Nodes []Node
+	// Workers are the worker nodes that report how they set themselves up; only
+	// Watch knows them.
+	Workers []Node
 	// Missing are parameters that there should be and are not.
 	Missing []string
 }
 
-// Node is a control-plane node.
+// Node is a node of the cluster.
 type Node struct {
 	api.Node
 	// Instance is the EC2 instance that reported; empty if none did.

@@ -1,5 +1,6 @@
-// Package bootstrap follows the control-plane nodes of a kubeadm cluster while
-// they set themselves up.
+// Package bootstrap follows the nodes of a kubeadm cluster while they set
+// themselves up: the control planes, until the cluster is there, and the workers for
+// as long as that takes.
 //
 // Nobody can reach the nodes from outside, so they report by parameters in AWS
 // SSM, which Terraform creates with the value PENDING. Below the cluster's prefix:
@@ -7,6 +8,7 @@
 //	cluster_state                        PENDING | INIT:<instance>:<epoch> | READY:<cluster uid>:<CA hash>
 //	control_plane_joined/<i>             PENDING | JOINING:<instance>:<epoch> | JOINED:<instance>:<epoch> | FAILED:<instance>:<epoch>:<reason>
 //	bootstrap_status/control-plane-<i>   PENDING | <RUNNING, DONE or FAILED>|<phase>|<instance>|<epoch>|<message>
+//	bootstrap_status/worker-<instance>   the same, without PENDING: workers make it
 //	admin_kubeconfig                     PENDING | base64 of the kubeconfig
 //
 // Read turns values into a Cluster: what is known of it, and of each node. It is

@@ -19,6 +19,7 @@ import (
 // Parameters is the little that is needed of AWS SSM; *ssm.Client has it.
 type Parameters interface {
 	GetParameters(ctx context.Context, in *ssm.GetParametersInput, opts ...func(*ssm.Options)) (*ssm.GetParametersOutput, error)
+	GetParametersByPath(ctx context.Context, in *ssm.GetParametersByPathInput, opts ...func(*ssm.Options)) (*ssm.GetParametersByPathOutput, error)
 }
 
 const (
@@ -44,6 +45,8 @@ type Watch struct {
 	Observe func(Cluster)
 	// Trouble gets the error of a poll that will be repeated.
 	Trouble func(error)
+	// Unseen gets, once, why workers are not shown.
+	Unseen func(error)
 }
 
 // FailedError is a node that has given up.
@@ -74,11 +77,12 @@ func (e *TimeoutError) Unwrap() error { return e.Last }
 // picture that it got, with an error too. It ends early with a *FailedError if
 // a node gives up, with the cause of ctx at once when ctx ends, and with an error
 // of AWS that waiting would not change. Throttling, outages and all else is
-// borne until a *TimeoutError.
+// borne until a *TimeoutError. Workers are shown as far as they can be seen; nothing
+// hangs on them.
 func (w Watch) Until(ctx context.Context, done func(Cluster) bool) (Cluster, error) {
 	start := time.Now()
 	var c Cluster
-	failures, missing := 0, 0
+	failures, missing, blind := 0, 0, false
 	for {
 		seen, err := w.poll(ctx)
 		switch {
@@ -90,7 +94,16 @@ func (w Watch) Until(ctx context.Context, done func(Cluster) bool) (Cluster, err
 			failures++
 			w.Trouble(err)
 		default:
+			workers := c.Workers // as they were, unless there is news
+			if !blind {
+				if now, err := w.workers(ctx); err == nil {
+					workers = now
+				} else if blind = hopeless(err); blind {
+					w.Unseen(err)
+				}
+			}
 			c, failures = seen, 0
+			c.Workers = workers
 			w.Observe(c)
 			if done(c) {
 				return c, nil
@@ -161,15 +174,20 @@ func (w Watch) read(ctx context.Context, names []string, values map[string]strin
 	defer cancel()
 	out, err := w.Parameters.GetParameters(ctx, &ssm.GetParametersInput{Names: names, WithDecryption: aws.Bool(true)})
 	if err != nil {
-		if refused := awsconfig.Refusal(err); refused != nil {
-			return fmt.Errorf("read the cluster's parameters: %w", refused)
-		}
-		return fmt.Errorf("read the cluster's parameters: %w", err)
+		return fmt.Errorf("read the cluster's parameters: %w", refusal(err))
 	}
 	for _, p := range out.Parameters {
 		values[aws.ToString(p.Name)] = aws.ToString(p.Value)
 	}
 	return nil
+}
+
+// refusal is an error of AWS in words of ours, if it refuses the credential.
+func refusal(err error) error {
+	if refused := awsconfig.Refusal(err); refused != nil {
+		return refused
+	}
+	return err
 }
 
 // hopeless errors are answers that will not change: a credential that is refused

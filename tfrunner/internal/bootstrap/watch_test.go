@@ -26,6 +26,8 @@ type store struct {
 	before func(ctx context.Context, call int) error
 	calls  []time.Time
 	asked  [][]string
+	denied error // what is below a path
+	paths  []string
 }
 
 // GetParameters implements Parameters.
@@ -50,11 +52,36 @@ func (s *store) GetParameters(ctx context.Context, in *ssm.GetParametersInput, _
 	return out, nil
 }
 
+// GetParametersByPath implements Parameters: two at a time.
+func (s *store) GetParametersByPath(_ context.Context, in *ssm.GetParametersByPathInput, _ ...func(*ssm.Options)) (*ssm.GetParametersByPathOutput, error) {
+	s.paths = append(s.paths, aws.ToString(in.Path))
+	if s.denied != nil {
+		return nil, s.denied
+	}
+	if aws.ToInt32(in.MaxResults) > 10 || !aws.ToBool(in.WithDecryption) {
+		return nil, &smithy.GenericAPIError{Code: "ValidationException", Message: "a request that AWS would not take"}
+	}
+	out := &ssm.GetParametersByPathOutput{}
+	for _, name := range slices.Sorted(maps.Keys(s.values)) {
+		if !strings.HasPrefix(name, aws.ToString(in.Path)+"/") || name <= aws.ToString(in.NextToken) {
+			continue
+		}
+		if len(out.Parameters) == 2 {
+			out.NextToken = out.Parameters[1].Name
+			break
+		}
+		value := s.values[name]
+		out.Parameters = append(out.Parameters, types.Parameter{Name: &name, Value: &value})
+	}
+	return out, nil
+}
+
 type watching struct {
 	Watch
 	store    *store
 	pictures []string
 	troubles []string
+	unseen   []string
 }
 
 func watch(n int, v map[string]string) *watching {
@@ -63,6 +90,7 @@ func watch(n int, v map[string]string) *watching {
 		Parameters: w.store, Layout: layout(n), Interval: 20 * time.Second, Timeout: 20 * time.Minute,
 		Observe: func(c Cluster) { w.pictures = append(w.pictures, c.String()) },
 		Trouble: func(err error) { w.troubles = append(w.troubles, err.Error()) },
+		Unseen:  func(err error) { w.unseen = append(w.unseen, err.Error()) },
 	}
 	return w
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,6 +22,9 @@ const (
 	defaultPollInterval        = 20 * time.Second
 	defaultControlPlaneTimeout = 20 * time.Minute
 )
+
+// clockSkew is by how much nodes' clocks may be behind.
+const clockSkew = time.Minute
 
 // kubeadmCluster is what Terraform built for a kubeadm cluster.
 type kubeadmCluster struct {
@@ -83,6 +87,7 @@ func (r *terraformRun) watch(ctx context.Context, tf Terraform) (kubeadmCluster,
 	if err != nil {
 		return kubeadmCluster{}, bootstrap.Watch{}, err
 	}
+	built.layout.Since = r.begun.Add(-clockSkew)
 	parameters, err := r.AWS.Parameters(ctx)
 	if err != nil {
 		return kubeadmCluster{}, bootstrap.Watch{}, err
@@ -103,6 +108,7 @@ func (r *terraformRun) watch(ctx context.Context, tf Terraform) (kubeadmCluster,
 			}
 			troubled = true
 		},
+		Unseen: func(err error) { r.Log.Printf("warning: workers are not shown: %v", err) },
 	}, nil
 }
 
@@ -154,7 +160,7 @@ func (r *terraformRun) see(c bootstrap.Cluster) {
 	if n, ok := c.Focus(); ok {
 		r.current = n.Name
 	}
-	for _, n := range c.Nodes {
+	for _, n := range slices.Concat(c.Nodes, c.Workers) {
 		r.nodes = append(r.nodes, n.Node)
 	}
 	r.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -39,6 +40,17 @@ func (w *world) GetParameters(ctx context.Context, in *ssm.GetParametersInput, _
 	out := &ssm.GetParametersOutput{}
 	for _, name := range in.Names {
 		if value, ok := w.store[name]; ok {
+			out.Parameters = append(out.Parameters, types.Parameter{Name: &name, Value: &value})
+		}
+	}
+	return out, nil
+}
+
+// GetParametersByPath implements bootstrap.Parameters.
+func (w *world) GetParametersByPath(_ context.Context, in *ssm.GetParametersByPathInput, _ ...func(*ssm.Options)) (*ssm.GetParametersByPathOutput, error) {
+	out := &ssm.GetParametersByPathOutput{}
+	for name, value := range w.store {
+		if strings.HasPrefix(name, *in.Path+"/") {
 			out.Parameters = append(out.Parameters, types.Parameter{Name: &name, Value: &value})
 		}
 	}
@@ -119,8 +131,10 @@ func TestKubeadm_waits_for_the_control_plane_and_then_for_its_nodes(t *testing.T
 			6: func() {
 				w.node(1, "JOINED:i-1:4", "DONE|done|i-1|4|")
 				w.node(2, "JOINED:i-2:5", "DONE|done|i-2|5|")
+				w.store[prefix+"/bootstrap_status/worker-i-9"] = fmt.Sprintf("DONE|done|i-9|%d|", time.Now().Unix())
 			},
 		})
+		w.store[prefix+"/bootstrap_status/worker-i-8"] = "DONE|done|i-8|7|of an earlier run"
 		start := time.Now()
 		result := w.run(t.Context(), kubeadmSpec())
 		if result.Outcome != runcontract.OutcomeSucceeded || result.Message != "applied: 2 added, 0 changed, 0 removed; 3 of 3 control-plane nodes joined" {
@@ -159,7 +173,7 @@ func TestKubeadm_waits_for_the_control_plane_and_then_for_its_nodes(t *testing.T
 		joined := func(name string) api.Node {
 			return api.Node{Name: name, State: api.NodeJoined, Message: "joined"}
 		}
-		if diff := cmp.Diff([]api.Node{joined("control-plane-0"), joined("control-plane-1"), joined("control-plane-2")}, last.Nodes); diff != "" {
+		if diff := cmp.Diff([]api.Node{joined("control-plane-0"), joined("control-plane-1"), joined("control-plane-2"), joined("worker-i-9")}, last.Nodes); diff != "" {
 			t.Errorf("nodes (-want +got):\n%s", diff)
 		}
 		for key, want := range map[string]string{

@@ -130,13 +130,17 @@ type rescued struct {
 
 	runID  string
 	state  []byte
-	bucket bool // where it is kept; else in the outputs Secret
+	bucket bool   // where it is kept; else in the outputs Secret
+	packed []byte // as it is in there
 }
 
 // resume saves what earlier runs could not save. Everything that they made is in
 // there; without it, it would be made again.
 func (r *terraformRun) resume(ctx context.Context, tf Terraform) error {
 	found, err := r.findRescued(ctx)
+	if unreadable, ok := errors.AsType[*StepError](err); ok {
+		return unreadable
+	}
 	if err != nil {
 		return r.failed(ctx, runcontract.CodeStateBucket, "look for states that could not be saved", err)
 	}
@@ -145,11 +149,20 @@ func (r *terraformRun) resume(ctx context.Context, tf Terraform) error {
 			f := r.failed(ctx, runcontract.CodeStateNotSaved, "save the state that run "+s.runID+" could not save", err)
 			if f.Code == runcontract.CodeStateNotSaved {
 				f.Message += "; it is kept as it was, and nothing was changed"
+				r.carry(s)
 			}
 			return f
 		}
 	}
 	return nil
+}
+
+// carry publishes a state once more that an outputs Secret holds: the next run
+// looks only into that of the newest run which could not save one.
+func (r *terraformRun) carry(s rescued) {
+	if !s.bucket {
+		r.files[runcontract.KeyErroredState], r.carried = s.packed, true
+	}
 }
 
 // findRescued reads what earlier runs could not save, in the order in which it came to be.
@@ -202,9 +215,21 @@ func (r *terraformRun) mounted() (*rescued, error) {
 	}
 	state, err := unpack(packed)
 	if err != nil {
-		return nil, fmt.Errorf("read the state of run %s: %w", r.Spec.RescuedRun, err)
+		return nil, r.unreadable(err)
 	}
-	return &rescued{runID: r.Spec.RescuedRun, state: state}, nil
+	return &rescued{runID: r.Spec.RescuedRun, state: state, packed: packed}, nil
+}
+
+// unreadable is the failure of a run that is to take up a state which is damaged:
+// what is in there alone is known to nobody else, so it is for people to decide.
+func (r *terraformRun) unreadable(err error) *StepError {
+	return &StepError{
+		Code: runcontract.CodeStateBucket, // the next run is to look there again
+		Message: fmt.Sprintf("the state that run %s could not save is damaged: %v; nothing was changed. "+
+			"Put an intact copy, in gzip, into the key %s of the Secret %s; or, if there is none, delete that key, which gives up what the run did last: "+
+			"what it made is then in no state, to be imported or removed by hand. Then start the run again",
+			r.Spec.RescuedRun, err, runcontract.KeyErroredState, runcontract.OutputsSecretName(r.Spec.Kind, r.Spec.RescuedRun)),
+	}
 }
 
 // push saves one rescued state, unless a later one was saved since.

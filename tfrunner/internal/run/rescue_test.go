@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -148,6 +149,68 @@ func TestResume(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+func TestResume_damaged_state(t *testing.T) {
+	t.Parallel()
+	whole, err := pack(state("l", 3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, mounted := range map[string][]byte{"not gzip": []byte("nonsense"), "cut off": whole[:len(whole)-9], "empty": {}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, s := newWorld(), spec()
+			w.rescues, s.RescuedRun = t.TempDir(), "m"
+			if err := os.WriteFile(filepath.Join(w.rescues, runcontract.KeyErroredState), mounted, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			result := w.run(t.Context(), s)
+			// Of another code than state_not_saved: the next run is to look at the same.
+			if result.ErrorCode != runcontract.CodeStateBucket || slices.Contains(w.calls, "plan") {
+				t.Errorf("result %+v after %v", result, w.calls)
+			}
+			for _, want := range []string{"run m could not save is damaged", "nothing was changed", "delete that key", "errored.tfstate", "the Secret provision-m-outputs"} {
+				if !strings.Contains(result.Message, want) {
+					t.Errorf("the message does not say %q: %s", want, result.Message)
+				}
+			}
+		})
+	}
+}
+
+// TestResume_that_fails_hands_the_state_on: the next run looks only into the
+// outputs Secret of the newest run that could not save a state.
+func TestResume_that_fails_hands_the_state_on(t *testing.T) {
+	t.Parallel()
+	packed, err := pack(state("l", 3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, unpublished := range map[string]error{"published": nil, "not published": errors.New("refused")} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, s := newWorld(), spec()
+			w.rescues, s.RescuedRun = t.TempDir(), "m"
+			if err := os.WriteFile(filepath.Join(w.rescues, runcontract.KeyErroredState), packed, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			w.on["push"] = func(context.Context) error { return &terraform.Error{Verb: "state push"} }
+			w.on["finish"] = func(context.Context) error { return unpublished }
+			result := w.run(t.Context(), s)
+			if diff := cmp.Diff(packed, w.files[runcontract.KeyErroredState]); diff != "" {
+				t.Errorf("what is published of the state (-want +got):\n%s", diff)
+			}
+			// Only a run that has it may be taken for one that has.
+			want := runcontract.CodeStateNotSaved
+			if unpublished != nil {
+				want = runcontract.CodePublish
+			}
+			if result.ErrorCode != want || strings.Contains(result.Message, "lost") {
+				t.Errorf("result %+v", result)
+			}
+		})
 	}
 }
 

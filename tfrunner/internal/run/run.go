@@ -124,7 +124,7 @@ func Run(ctx context.Context, cfg Config) runcontract.Result {
 	if cfg.Probe == nil {
 		cfg.Probe = adminconf.Probe
 	}
-	r := &terraformRun{Config: cfg, files: map[string][]byte{}}
+	r := &terraformRun{Config: cfg, files: map[string][]byte{}, begun: cfg.Now()}
 	r.Run = runner.New(runner.Config{Publisher: cfg.Publisher, Log: cfg.Log, Title: title, Progress: r.describe, Now: cfg.Now})
 	err := r.Do(ctx, api.PhasePreparingState, time.Duration(cfg.Spec.TimeoutSeconds)*time.Second, func(work context.Context) error {
 		return r.watched(work, r.steps)
@@ -136,11 +136,13 @@ type terraformRun struct {
 	*runner.Run
 	Config
 	files map[string][]byte // what is published beside the result
+	begun time.Time
 
 	hidden   redact.Secret // the published kubeconfig whose secrets are hidden
 	objects  Objects       // nil before the state bucket is found
 	fresh    bool          // the state bucket was created by this run
 	kept     string        // where a state is that Terraform could not save; empty: nowhere
+	carried  bool          // files have a state that an earlier run could not save
 	unlocked bool          // a lock that Terraform left was removed
 
 	mu      sync.Mutex // guards what Terraform's events change
@@ -175,8 +177,13 @@ func (r *terraformRun) finish(ctx context.Context, err error) runcontract.Result
 		delete(r.files, runcontract.KeyLogTail)
 	}
 	return r.Finish(ctx, result, r.files, func(result *runcontract.Result, err error) bool {
-		if r.files[runcontract.KeyErroredState] == nil {
+		switch {
+		case r.files[runcontract.KeyErroredState] == nil:
 			return false
+		case r.carried: // the next run is to look where this one did
+			result.ErrorCode = runcontract.CodePublish
+			result.Message += "; nor can the result be published: " + err.Error()
+			return true
 		}
 		result.Message = "the state is lost: Terraform could not save it, nor could it be kept anywhere else: " + err.Error()
 		return true

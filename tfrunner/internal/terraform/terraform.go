@@ -6,8 +6,10 @@
 //     Config.WaitDelay, it is killed.
 //   - A cancelled command's error says nothing; whether an apply was finished
 //     nevertheless is read from Terraform's events.
-//   - The JSON commands keep their output writer, so what prints secrets (show,
-//     output) uses a second instance that prints nowhere.
+//   - The JSON commands leave their writer behind, to which what prints secrets
+//     (show, output) would then print as well: each command begins without one.
+//   - Every instance asks for Terraform's version, a process of its own, before its
+//     first command: there is one instance, and it is asked beforehand.
 //   - The child gets Config.Env and nothing else of this process's environment.
 package terraform
 
@@ -53,38 +55,25 @@ type Config struct {
 // Terraform runs commands, one at a time.
 type Terraform struct {
 	cfg    Config
-	loud   *tfexec.Terraform // prints events
-	silent *tfexec.Terraform // prints nowhere
+	exec   *tfexec.Terraform
 	stderr *tail
 }
 
 // New checks the configuration; it starts nothing.
 func New(cfg Config) (*Terraform, error) {
-	t := &Terraform{cfg: cfg, stderr: &tail{}}
-	var err error
-	if t.loud, err = t.instance(); err != nil {
-		return nil, err
-	}
-	if t.silent, err = t.instance(); err != nil {
-		return nil, err
-	}
-	return t, nil
-}
-
-func (t *Terraform) instance() (*tfexec.Terraform, error) {
-	tf, err := tfexec.NewTerraform(t.cfg.Dir, t.cfg.Binary)
+	tf, err := tfexec.NewTerraform(cfg.Dir, cfg.Binary)
 	if err != nil {
 		return nil, fmt.Errorf("prepare terraform: %w", err)
 	}
-	if err := tf.SetEnv(t.cfg.Env); err != nil {
+	if err := tf.SetEnv(cfg.Env); err != nil {
 		return nil, fmt.Errorf("prepare terraform's environment: %w", err)
 	}
-	if err := tf.SetWaitDelay(t.cfg.WaitDelay); err != nil {
+	if err := tf.SetWaitDelay(cfg.WaitDelay); err != nil {
 		return nil, fmt.Errorf("prepare terraform: %w", err)
 	}
-	tf.SetStdout(io.Discard)
+	t := &Terraform{cfg: cfg, exec: tf, stderr: &tail{}}
 	tf.SetStderr(t.stderr)
-	return tf, nil
+	return t, nil
 }
 
 // Init initialises the working folder with a backend configuration.
@@ -97,7 +86,7 @@ func (t *Terraform) Init(ctx context.Context, backend map[string]string) error {
 		opts = append(opts, tfexec.BackendConfig(key+"="+backend[key]))
 	}
 	return t.observe(ctx, "init", func(ctx context.Context, w io.Writer) error {
-		return t.loud.InitJSON(ctx, w, opts...)
+		return t.exec.InitJSON(ctx, w, opts...)
 	}).err()
 }
 
@@ -109,10 +98,8 @@ const versionTimeout = time.Minute
 func (t *Terraform) version(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), versionTimeout)
 	defer cancel()
-	for _, tf := range []*tfexec.Terraform{t.loud, t.silent} {
-		if _, _, err := tf.Version(ctx, false); err != nil {
-			return (&outcome{verb: "version", ctx: ctx.Err(), cause: err, stderr: t.stderr.String()}).err()
-		}
+	if _, _, err := t.exec.Version(ctx, false); err != nil {
+		return (&outcome{verb: "version", ctx: ctx.Err(), cause: err, stderr: t.stderr.String()}).err()
 	}
 	return nil
 }
@@ -130,7 +117,7 @@ func (t *Terraform) Plan(ctx context.Context, variables map[string]string, destr
 		opts = append(opts, tfexec.Var(key+"="+variables[key]))
 	}
 	return t.observe(ctx, "plan", func(ctx context.Context, w io.Writer) error {
-		_, err := t.loud.PlanJSON(ctx, w, opts...)
+		_, err := t.exec.PlanJSON(ctx, w, opts...)
 		return err
 	}).err()
 }
@@ -138,7 +125,7 @@ func (t *Terraform) Plan(ctx context.Context, variables map[string]string, destr
 // ShowPlan reads the plan that Plan made.
 func (t *Terraform) ShowPlan(ctx context.Context) (plan *tfjson.Plan, err error) {
 	err = t.quietly(ctx, "show", func(ctx context.Context) (err error) {
-		plan, err = t.silent.ShowPlanFile(ctx, planFile)
+		plan, err = t.exec.ShowPlanFile(ctx, planFile)
 		return err
 	})
 	return plan, err
@@ -148,7 +135,7 @@ func (t *Terraform) ShowPlan(ctx context.Context) (plan *tfjson.Plan, err error)
 // that are marked as sensitive are not in it.
 func (t *Terraform) PlanText(ctx context.Context) (text string, err error) {
 	err = t.quietly(ctx, "show", func(ctx context.Context) (err error) {
-		text, err = t.silent.ShowPlanFileRaw(ctx, planFile)
+		text, err = t.exec.ShowPlanFileRaw(ctx, planFile)
 		return err
 	})
 	return text, err
@@ -158,7 +145,7 @@ func (t *Terraform) PlanText(ctx context.Context) (text string, err error) {
 // spite of an interrupt is a success.
 func (t *Terraform) Apply(ctx context.Context) error {
 	o := t.observe(ctx, "apply", func(ctx context.Context, w io.Writer) error {
-		return t.loud.ApplyJSON(ctx, w, tfexec.DirOrPlan(planFile), tfexec.LockTimeout(t.cfg.LockTimeout.String()))
+		return t.exec.ApplyJSON(ctx, w, tfexec.DirOrPlan(planFile), tfexec.LockTimeout(t.cfg.LockTimeout.String()))
 	})
 	unsaved, err := os.ReadFile(filepath.Join(t.cfg.Dir, rescueFile))
 	switch {
@@ -178,7 +165,7 @@ func (t *Terraform) Apply(ctx context.Context) error {
 func (t *Terraform) Outputs(ctx context.Context) (map[string]json.RawMessage, error) {
 	var outputs map[string]tfexec.OutputMeta
 	err := t.quietly(ctx, "output", func(ctx context.Context) (err error) {
-		outputs, err = t.silent.Output(ctx)
+		outputs, err = t.exec.Output(ctx)
 		return err
 	})
 	values := make(map[string]json.RawMessage, len(outputs))
@@ -199,7 +186,7 @@ func (t *Terraform) Push(ctx context.Context, state []byte) error {
 		return fmt.Errorf("write the state to push: %w", err)
 	}
 	return t.quietly(ctx, "state push", func(ctx context.Context) error {
-		return t.silent.StatePush(ctx, pushFile, tfexec.Lock(true), tfexec.LockTimeout(t.cfg.LockTimeout.String()))
+		return t.exec.StatePush(ctx, pushFile, tfexec.Lock(true), tfexec.LockTimeout(t.cfg.LockTimeout.String()))
 	})
 }
 
@@ -238,6 +225,7 @@ func (t *Terraform) call(ctx context.Context, run func(context.Context) error) e
 		return context.Cause(ctx)
 	}
 	t.stderr.reset()
+	t.exec.SetStdout(io.Discard)
 	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	settled := time.Now().Add(settle)
 	done := make(chan struct{})

@@ -23,7 +23,7 @@ func standIn(t *testing.T, body string) Config {
 	t.Helper()
 	dir := t.TempDir()
 	script := `#!/bin/sh
-if [ "$1" = version ]; then echo '{"terraform_version":"1.11.4"}'; exit 0; fi
+if [ "$1" = version ]; then echo asked >> "${0%/*}/versions"; echo '{"terraform_version":"1.11.4"}'; exit 0; fi
 ` + body
 	binary := filepath.Join(dir, "terraform")
 	if err := os.WriteFile(binary, []byte(script), 0o700); err != nil {
@@ -213,6 +213,10 @@ esac
 	want := []string{"change_summary done", "change_summary done", "change_summary done"} // init, plan, apply
 	if diff := cmp.Diff(want, seen); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
+	}
+	// A process of Terraform for each command, and one more in all.
+	if versions, err := os.ReadFile(filepath.Join(filepath.Dir(cfg.Binary), "versions")); err != nil || string(versions) != "asked\n" {
+		t.Errorf("the version was asked for so often: %q, %v", versions, err)
 	}
 }
 

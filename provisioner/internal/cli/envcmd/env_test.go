@@ -329,7 +329,7 @@ func TestWhatIsRefused(t *testing.T) {
 		{"one through Systems Manager without an id", fromStdin, machines("[{role: worker, address: a, transport: ssm}]"), "instance_id is required"},
 		{"one through Systems Manager that the others cannot find", fromStdin, machines("[{role: worker, instance_id: i-1, transport: ssm}]"), "address is required: the one at which"},
 		{"another transport", fromStdin, machines("[{role: worker, address: a, transport: telnet}]"), "transport must be direct or ssm"},
-		{"an unknown field", fromStdin, machines("[{role: worker, adress: canary}]"), `unknown field "[0].adress"`},
+		{"an unknown field", fromStdin, machines("[{role: worker, colour: canary}]"), `unknown field "[0].colour"`},
 		{"the same address twice", fromStdin, machines("[{address: a, role: control-plane}, {address: a, role: worker}]"), "as node control-plane-0 has"},
 		{"several machines without a cluster", []string{"apply", "-f", "single.yaml", "--machines", "machines.yaml"}, nil, "has 2 machines; without spec.cluster it is one"},
 		{"a wrong environment", []string{"plan", "-f", "-"}, machines("apiVersion: holodeck.nvidia.com/v1alpha1\nkind: Environment\nspec: {knd: canary}"), "spec.knd"},

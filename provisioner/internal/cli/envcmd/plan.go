@@ -64,7 +64,7 @@ func planResult(p provisioner.Plan) output.Result {
 	r := output.Result{Rows: [][]string{{"stage", "phase", "script", "nodes", "at a time", "timeout", "sha256"}}}
 	stages := []stage{}
 	for i, s := range p.Stages {
-		out := stage{Phase: string(s.Phase), Nodes: s.Nodes, Parallel: s.Parallel, Scripts: []script{}}
+		out := stage{Phase: s.Phase, Nodes: s.Nodes, Parallel: s.Parallel, Scripts: []script{}}
 		for _, sc := range s.Scripts {
 			out.Scripts = append(out.Scripts, script{Name: sc.Name, TimeoutSeconds: int(sc.Timeout.Seconds()), SHA256: sc.Digest, Reboots: sc.Reboots})
 			timeout := ""
@@ -76,7 +76,7 @@ func planResult(p provisioner.Plan) output.Result {
 				name += " (may reboot)"
 			}
 			r.Names = append(r.Names, sc.Name)
-			r.Rows = append(r.Rows, []string{strconv.Itoa(i + 1), string(s.Phase), name, some(s.Nodes), strconv.Itoa(s.Parallel), timeout, sc.Digest[:min(len(sc.Digest), 12)]})
+			r.Rows = append(r.Rows, []string{strconv.Itoa(i + 1), s.Phase, name, some(s.Nodes), strconv.Itoa(s.Parallel), timeout, sc.Digest[:min(len(sc.Digest), 12)]})
 		}
 		stages = append(stages, out)
 	}

@@ -32,7 +32,7 @@ type node struct {
 const maxTail = 5
 
 func nodeOf(n provisioner.NodeResult) node {
-	out := node{Name: n.Name, Role: n.Role, Phase: string(n.Phase), Skipped: n.Skipped}
+	out := node{Name: n.Name, Role: n.Role, Phase: n.Phase, Skipped: n.Skipped}
 	if n.Err == nil {
 		return out
 	}

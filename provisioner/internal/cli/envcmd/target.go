@@ -21,7 +21,7 @@ import (
 	"github.com/kubeopera/platform/shared/redact"
 )
 
-const passphraseVariable = "KUBEOPERA_SSH_PASSPHRASE"
+const passphraseVariable = "KUBEOPERA_SSH_PASSPHRASE" //nolint:gosec // where it is, not what
 
 // targetFlags say what is wanted, on which machines, and how to log in to them.
 type targetFlags struct {

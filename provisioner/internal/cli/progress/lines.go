@@ -33,7 +33,7 @@ func (l *Lines) Run(watch func(show func(Run)) error) error { return watch(l.sho
 func (l *Lines) show(run Run) {
 	now := time.Now()
 	for _, n := range run.Nodes {
-		if n.State != stateOf(l.last.Nodes, n.Name) {
+		if !slices.Contains(l.last.Nodes, n) {
 			l.write(run, now, fmt.Sprintf("node %s: %s", n.Name, joined(string(n.State), n.Message)))
 		}
 	}
@@ -73,15 +73,6 @@ func said(run Run) []string {
 
 func (l *Lines) write(run Run, now time.Time, text string) {
 	_, _ = fmt.Fprintf(l.out, "%6s  %s\n", Elapsed(run.RunStatus, now), terminal.Clean(text)) // as with a picture
-}
-
-func stateOf(nodes []api.Node, name string) api.NodeState {
-	for _, n := range nodes {
-		if n.Name == name {
-			return n.State
-		}
-	}
-	return ""
 }
 
 func joined(state, message string) string {

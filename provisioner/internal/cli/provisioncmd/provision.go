@@ -90,8 +90,11 @@ func view(run api.Provision) runcmd.View {
 		},
 		Environment: run.TerraformEnvironment, Operation: run.Operation, RetryOf: run.RetryOf, RequestedBy: run.RequestedBy,
 		Inputs: [][]string{
-			{"Name", run.Name}, {"Environment", run.TerraformEnvironment}, {"Topology", string(run.Topology)},
-			{"Region", run.Region}, {"Kubernetes", run.KubernetesVersion},
+			{"Name", run.Name},
+			{"Environment", run.TerraformEnvironment},
+			{"Topology", string(run.Topology)},
+			{"Region", run.Region},
+			{"Kubernetes", run.KubernetesVersion},
 		},
 		Columns: []string{string(run.Topology), run.Region},
 	}

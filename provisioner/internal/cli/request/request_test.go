@@ -95,7 +95,7 @@ func TestRead(t *testing.T) {
 		"no file":               {"", []string{"--key-file", ""}, "--key-file needs a file"},
 		"a file that is not":    {"", []string{"--key-file", filepath.Join(dir, "none")}, "no such file"},
 		"too much":              {strings.Repeat("x", 1<<20+1), []string{"--key-file", "-"}, "more than 1048576 bytes"},
-		"another field":         {"nmae: x", []string{"-f", "-"}, `unknown field "nmae"`},
+		"another field":         {"colour: x", []string{"-f", "-"}, `unknown field "colour"`},
 		"an unquoted number":    {"name: 1.30", []string{"-f", "-"}, "put the value in quotes"},
 		"nothing":               {"# nothing", []string{"-f", "-"}, "it is empty"},
 		"a secret as it is not": {"key: [canary]", []string{"-f", "-"}, "key"},

@@ -11,9 +11,9 @@ import (
 
 // Variables of the environment with secrets for requests.
 const (
-	tokenVariable      = "KUBEOPERA_REPOSITORY_TOKEN"
+	tokenVariable      = "KUBEOPERA_REPOSITORY_TOKEN" //nolint:gosec // where it is, not what
 	sshKeyVariable     = "KUBEOPERA_REPOSITORY_SSH_KEY"
-	passwordVariable   = "KUBEOPERA_REGISTRY_PASSWORD"
+	passwordVariable   = "KUBEOPERA_REGISTRY_PASSWORD" //nolint:gosec // where it is, not what
 	signingKeyVariable = "KUBEOPERA_SIGNING_KEY"
 )
 

@@ -42,8 +42,7 @@ nothing and has a diff. Runs never change what they do: retry starts a new one.`
 	settings.Scaffolder.AddFlags(root.PersistentFlags(), &s.Options)
 	root.AddCommand(
 		c.create(), c.Get(), c.List(), c.Logs(), c.Events(), c.diff(),
-		c.Cancel(`Ask a run to stop. It ends after the step that it is in; what has been pushed stays,
-and a retry goes on from there.`, `--force kills what has not ended in its grace period. The service refuses it before
+		c.Cancel(`Ask a run to stop. What has been pushed stays, and a retry goes on from there.`, `--force kills what has not ended in its grace period. The service refuses it before
 a graceful cancel has had its time.`),
 		c.retry(),
 	)
@@ -104,12 +103,20 @@ func view(run api.Scaffold) runcmd.View {
 		},
 		Environment: run.Environment, Operation: operation, RetryOf: run.RetryOf, RequestedBy: run.RequestedBy,
 		Inputs: [][]string{
-			{"Environment", run.Environment}, {"Domain", run.Domain}, {"Region", run.Region}, {"Email", run.Email},
-			{"Repository", run.RepositoryURL}, {"Branch", run.Branch}, {"Mode", string(run.Mode)},
-			{"Provision", run.ProvisionID}, {"Cluster", run.Server}, {"Credential", run.CredentialID},
+			{"Environment", run.Environment},
+			{"Domain", run.Domain},
+			{"Region", run.Region},
+			{"Email", run.Email},
+			{"Repository", run.RepositoryURL},
+			{"Branch", run.Branch},
+			{"Mode", string(run.Mode)},
+			{"Provision", run.ProvisionID},
+			{"Cluster", run.Server},
+			{"Credential", run.CredentialID},
 			{"Registry", strings.TrimPrefix(run.RegistryUsername+" at "+run.RegistryServer, " at ")},
 			{"Services", strings.Join(slices.Sorted(maps.Keys(run.Services)), ", ")},
-			{"Rotate secrets", yes(run.RotateSecrets)}, {"Allow deletion", yes(run.AllowDeletion)},
+			{"Rotate secrets", yes(run.RotateSecrets)},
+			{"Allow deletion", yes(run.AllowDeletion)},
 		},
 		Columns: []string{run.Domain, run.Branch},
 	}
