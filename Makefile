@@ -31,10 +31,10 @@ build: ## Build the services, the runner and the simulator into bin/
 	@mkdir -p $(BIN)
 	go build -o $(BIN)/ ./provisioner/cmd/... ./tfrunner/cmd/... ./scaffolder/cmd/... ./scaffoldrunner/cmd/... ./sim/cmd/...
 
-demo: build ## Provision a cluster in the simulator, show it, stop
+demo: build gitops ## Provision a cluster in the simulator, show it, stop
 	@$(BIN)/kubeopera-sim demo
 
-up: build ## Start the simulator, print addresses and a key, leave it running until Ctrl-C
+up: build gitops ## Start the simulator, print addresses and a key, leave it running until Ctrl-C
 	@$(BIN)/kubeopera-sim up
 
 test: verify lint race e2e ## Run all that CI runs

@@ -2,26 +2,18 @@ package e2e
 
 import (
 	"context"
-	"crypto/ed25519"
-	"crypto/rand"
-	"encoding/pem"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
-	"github.com/google/uuid"
-	"golang.org/x/crypto/ssh"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/kubeopera/platform/shared/api"
-	"github.com/kubeopera/platform/shared/cloudcred"
-	"github.com/kubeopera/platform/shared/redact"
-	"github.com/kubeopera/platform/sim/aws/sessionmanager"
+	"github.com/kubeopera/platform/sim"
 	"github.com/kubeopera/platform/sim/machine"
 )
 
@@ -29,7 +21,8 @@ import (
 // server, some of them reached through Session Manager, while connections break in
 // every phase; then resets them.
 func TestExistingMachines(t *testing.T) {
-	m := launch(t, 3, 5)
+	t.Parallel() // mostly it waits
+	m := launch(t, "metal", 3, 5)
 	request := m.request("acme-metal")
 
 	// Every connection of a machine breaks once in each phase; what it executes goes on.
@@ -56,18 +49,20 @@ func TestExistingMachines(t *testing.T) {
 	if violations := platform.AWS.Sessions().Violations(); len(violations) > 0 {
 		t.Errorf("Session Manager saw breaches of its protocol: %+v", violations)
 	}
-	if sessions := platform.AWS.Sessions().Sessions(); slices.ContainsFunc(sessions, func(s sessionmanager.SessionInfo) bool { return s.Status == "Connected" }) {
-		t.Errorf("sessions are left: %+v", sessions)
+	for _, s := range platform.AWS.Sessions().Sessions() {
+		if s.Status == "Connected" && slices.ContainsFunc(m.Machines, func(e *machine.Existing) bool { return e.ID() == s.Target }) {
+			t.Errorf("a session is left: %+v", s)
+		}
 	}
 
 	// A worker that cannot be reached is found out before anything changes, and
 	// may be left out.
-	m.machines[4].Refuse()
+	m.Machines[4].Refuse()
 	lost := platform.Wait(t, platform.Start(t, request).ID, nil)
 	if name := m.node(4); lost.ErrorCode != "machines_unreachable" || !strings.Contains(lost.Message, name) || strings.Contains(lost.Message, m.node(6)) {
 		t.Errorf("without %s the run ended %s: %s", name, lost.ErrorCode, lost.Message)
 	}
-	if err := m.machines[4].Restore(); err != nil {
+	if err := m.Machines[4].Restore(); err != nil {
 		t.Fatal(err)
 	}
 	again := platform.Wait(t, platform.Start(t, request).ID, nil)
@@ -82,7 +77,7 @@ func TestExistingMachines(t *testing.T) {
 	if destroy = platform.Wait(t, destroy.ID, nil); destroy.Status != api.StatusSucceeded {
 		t.Fatalf("the destroy ended %s (%s): %s", destroy.Status, destroy.ErrorCode, destroy.Message)
 	}
-	for _, machine := range m.machines {
+	for _, machine := range m.Machines {
 		if out, code, err := machine.Exec(t.Context(), "ls /etc/kubernetes/kubelet.conf /etc/kubernetes/admin.conf /var/lib/etcd/member"); err != nil || code == 0 {
 			t.Errorf("%s is not reset: %s (%v)", machine.Name(), out, err)
 		}
@@ -92,9 +87,10 @@ func TestExistingMachines(t *testing.T) {
 // TestAMachineThatFails: the others are a cluster, the report says which and why,
 // and the same run again completes it.
 func TestAMachineThatFails(t *testing.T) {
-	m := launch(t, 1, 2)
+	t.Parallel()
+	m := launch(t, "broken", 1, 2)
 	request := m.request("acme-broken")
-	broken := m.machines[2]
+	broken := m.Machines[2]
 	// The container runtime's configuration has no place where its folder is a file.
 	const breakIt, mendIt = "rm -rf /etc/containerd && touch /etc/containerd", "rm /etc/containerd"
 	if out, code, err := broken.Exec(t.Context(), breakIt); err != nil || code != 0 {
@@ -120,60 +116,36 @@ func TestAMachineThatFails(t *testing.T) {
 	m.wantNodes(t, run.ID, 3)
 }
 
-// fleet are machines that somebody has, and the key that they let in.
+// fleet are machines that somebody has, and what a cluster is to make of them.
 type fleet struct {
-	machines      []*machine.Existing
+	*sim.Fleet
 	controlPlanes int
 	balancer      string // before several control planes
-	credential    string
 }
 
 // launch gives machines until the test ends. Every other one is behind Session
 // Manager.
-func launch(t *testing.T, controlPlanes, workers int) fleet {
+func launch(t *testing.T, prefix string, controlPlanes, workers int) fleet {
 	t.Helper()
-	public, private, err := ed25519.GenerateKey(rand.Reader)
+	machines, err := platform.LaunchFleet(t.Context(), prefix, controlPlanes+workers)
 	if err != nil {
 		t.Fatal(err)
 	}
-	block, err := ssh.MarshalPrivateKey(private, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	authorized, err := ssh.NewPublicKey(public)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := fleet{machines: make([]*machine.Existing, controlPlanes+workers), controlPlanes: controlPlanes, credential: uuid.NewString()}
-	key := string(pem.EncodeToMemory(block))
-	for line := range strings.Lines(key) {
+	f := fleet{Fleet: machines, controlPlanes: controlPlanes}
+	for line := range strings.Lines(f.Key.Reveal()) {
 		if !strings.HasPrefix(line, "-----") && len(line) > 40 {
 			platform.AddCanary("a machine's private key", strings.TrimSpace(line))
 		}
 	}
-	platform.AuthService.PutSSH(cloudcred.SSHCredential{ID: f.credential, Name: "metal", PrivateKey: redact.Secret(key)})
-	var group sync.WaitGroup
-	errs := make([]error, len(f.machines))
-	for i := range f.machines {
-		group.Go(func() {
-			f.machines[i], errs[i] = platform.Machines.LaunchExisting(t.Context(), machine.ExistingMachine{
-				Name: fmt.Sprintf("metal-%d", i), AuthorizedKeys: string(ssh.MarshalAuthorizedKey(authorized)), Network: f.credential,
-			})
-		})
-	}
-	group.Wait()
-	for i, err := range errs {
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := f.machines[i].Terminate(context.WithoutCancel(t.Context())); err != nil {
+	t.Cleanup(func() {
+		for _, m := range f.Machines {
+			if err := m.Terminate(context.WithoutCancel(t.Context())); err != nil {
 				t.Error(err)
 			}
-		})
-	}
+		}
+	})
 	if controlPlanes > 1 {
-		if f.balancer, err = platform.Machines.Balance(t.Context(), f.machines[:controlPlanes]...); err != nil {
+		if f.balancer, err = platform.Simulator.Machines.Balance(t.Context(), f.Machines[:controlPlanes]...); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -185,45 +157,43 @@ func behindSessionManager(i int) bool { return i%2 == 1 }
 // request asks for a cluster of the machines.
 func (f fleet) request(name string) api.ProvisionRequest {
 	r := api.ProvisionRequest{
-		Name: name, Topology: api.TopologyExistingMachines, KubernetesVersion: "1.36.3", SSHCredentialID: f.credential,
-		Region: f.machines[0].Instance().Region, CredentialID: platform.Credential,
+		Name: name, Topology: api.TopologyExistingMachines, KubernetesVersion: "1.36.3", SSHCredentialID: f.Credential,
+		Region: f.Region(), CredentialID: platform.Credential, ControlPlaneEndpoint: f.balancer,
 	}
-	if f.controlPlanes > 1 {
-		r.ControlPlaneEndpoint = f.balancer
-	}
-	for i, m := range f.machines {
-		entry := api.Machine{Role: api.RoleWorker, User: m.User(), HostKey: m.HostKeys()[0], Transport: api.TransportDirect, Address: m.Address(), Port: m.Port()}
-		if i < f.controlPlanes {
-			entry.Role = api.RoleControlPlane
-		}
+	for i := range f.Machines {
 		if behindSessionManager(i) {
-			entry.Transport, entry.Address, entry.Port, entry.InstanceID = api.TransportSSM, "", 0, m.ID()
+			r.Machines = append(r.Machines, f.ThroughSSM(i, f.role(i)))
+		} else {
+			r.Machines = append(r.Machines, f.Direct(i, f.role(i)))
 		}
-		r.Machines = append(r.Machines, entry)
 	}
 	return r
 }
 
+func (f fleet) role(i int) api.Role {
+	if i < f.controlPlanes {
+		return api.RoleControlPlane
+	}
+	return api.RoleWorker
+}
+
 // node is the name that the service gives a machine as a node.
 func (f fleet) node(i int) string {
-	m, role := f.machines[i], api.RoleWorker
-	if i < f.controlPlanes {
-		role = api.RoleControlPlane
-	}
+	m := f.Machines[i]
 	if behindSessionManager(i) {
-		return string(role) + "-" + m.ID()
+		return string(f.role(i)) + "-" + m.ID()
 	}
-	return fmt.Sprintf("%s-%s-%d", role, strings.ReplaceAll(m.Address(), ".", "-"), m.Port())
+	return fmt.Sprintf("%s-%s-%d", f.role(i), strings.ReplaceAll(m.Address(), ".", "-"), m.Port())
 }
 
 // cut breaks all connections to a machine.
 func (f fleet) cut(t *testing.T, i int) {
 	t.Helper()
 	if behindSessionManager(i) {
-		platform.AWS.Sessions().End(f.machines[i].ID(), "cut by the test")
+		platform.AWS.Sessions().End(f.Machines[i].ID(), "cut by the test")
 		return
 	}
-	f.machines[i].Cut()
+	f.Machines[i].Cut()
 }
 
 // wantNodes looks at the cluster with the kubeconfig that the run has published.

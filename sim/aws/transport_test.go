@@ -37,7 +37,7 @@ func unreliable() map[string][]sessionmanager.Fault {
 		"all is well": nil,
 		"loss":        {every(sessionmanager.KindLose, 200)},
 		"lost acknowledgements, disorder, repetition": {acks, every(sessionmanager.KindReorder, 100), every(sessionmanager.KindDuplicate, 50)},
-		"cuts": {every(sessionmanager.KindCut, 3000), {Kind: sessionmanager.KindBye, Nth: 500}, {Kind: sessionmanager.KindRefuseResume}},
+		"cuts": {every(sessionmanager.KindCut, 12000), {Kind: sessionmanager.KindBye, Nth: 500}, {Kind: sessionmanager.KindRefuseResume}},
 	}
 }
 
@@ -75,7 +75,14 @@ func sessionMachine(t *testing.T, id string, faulty []sessionmanager.Fault) (*pr
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { account.Sessions().Faults().Remove(added) })
+		t.Cleanup(func() {
+			for _, state := range account.Sessions().Faults().List() {
+				if state.ID == added && state.Fired == 0 {
+					t.Errorf("nothing went wrong: %+v", state)
+				}
+			}
+			account.Sessions().Faults().Remove(added)
+		})
 	}
 	transport := &provisioner.SSMTransport{InstanceID: id, Region: region, Config: &aws.Config{
 		Region: region, BaseEndpoint: new(account.URL()), Credentials: credentials.NewStaticCredentialsProvider(keyID, keySecret, ""),

@@ -27,9 +27,9 @@ func demoCommand(env environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Provision a cluster of each topology, scaffold one, and show the results",
-		Long: `demo provisions an EKS cluster and a kubeadm cluster with three control planes
-through cluster-provisioner's API, side by side, shows their progress, and uses
-the kubeconfigs that come back. Then it has gitops-scaffolder make the tree of the
+		Long: `demo provisions an EKS cluster, a kubeadm cluster with three control planes, and a
+cluster on three machines that exist, through cluster-provisioner's API and side by
+side, shows their progress, and uses the kubeconfigs that come back. Then it has gitops-scaffolder make the tree of the
 EKS cluster, and shows what Flux makes of it.
 
 It uses the simulator that ` + "`up`" + ` started in this checkout, and leaves it running;
@@ -74,8 +74,9 @@ type cluster struct {
 	needs   string   // program that the kubeconfig runs
 }
 
-// clusters are one of each topology. Prefix starts their names.
-func clusters(prefix, credential string) []cluster {
+// clusters are one of each topology. Prefix starts their names, but for that of the
+// existing machines: they can be one cluster only.
+func clusters(prefix string, here running) []cluster {
 	eks := api.ProvisionRequest{
 		Name: prefix + "-eks", Topology: api.TopologyEKS, KubernetesVersion: "1.35", WorkerCount: new(2),
 	}
@@ -84,12 +85,21 @@ func clusters(prefix, credential string) []cluster {
 		ControlPlaneCount: new(3), WorkerCount: new(1),
 	}
 	for _, r := range []*api.ProvisionRequest{&eks, &kubeadm} {
-		r.Region, r.CredentialID = "eu-west-1", credential
+		r.Region, r.CredentialID = "eu-west-1", here.Credential
 	}
-	return []cluster{
-		{what: "EKS with two workers", request: eks, show: []string{"get", "namespaces"}, needs: "aws"},
-		{what: "kubeadm with three control planes behind a load balancer", request: kubeadm, show: []string{"get", "nodes"}},
+	machines := api.ProvisionRequest{
+		Name: "demo-machines", Topology: api.TopologyExistingMachines, KubernetesVersion: "1.36.3",
+		SSHCredentialID: here.SSHCredential, Machines: here.Machines,
 	}
+	all := []cluster{
+		{what: "EKS with two workers, in eu-west-1", request: eks, show: []string{"get", "namespaces"}, needs: "aws"},
+		{what: "kubeadm with three control planes behind a load balancer, in eu-west-1", request: kubeadm, show: []string{"get", "nodes"}},
+		{what: "kubeadm on three machines that exist, over SSH", request: machines, show: []string{"get", "nodes"}},
+	}
+	if len(here.Machines) == 0 {
+		return all[:2]
+	}
+	return all
 }
 
 // demo provisions the clusters side by side and shows each when all have ended.
@@ -101,14 +111,14 @@ func demo(ctx context.Context, env environment, here running, prefix string) err
 	if err != nil {
 		return err
 	}
-	all := clusters(prefix, here.Credential)
+	all := clusters(prefix, here)
 	runs := make([]api.Provision, len(all))
 	fmt.Fprintf(env.stdout, "\nPOST %s/api/v1/provisions\n", here.URL)
 	for i, c := range all {
 		if runs[i], err = provisioner.StartProvision(ctx, c.request); err != nil {
 			return err
 		}
-		fmt.Fprintf(env.stdout, "202 Accepted: %s, %s in eu-west-1, run %s\n", c.request.Name, c.what, runs[i].ID)
+		fmt.Fprintf(env.stdout, "202 Accepted: %s, %s, run %s\n", c.request.Name, c.what, runs[i].ID)
 	}
 	fmt.Fprintln(env.stdout)
 	progress := newProgress(env.stdout)
@@ -173,7 +183,7 @@ func (p *progress) status(name string) func(api.RunStatus) {
 		line := fmt.Sprintf("%s  %-9s  ", name, run.Status)
 		switch done := run.Progress; {
 		case run.Phase == api.PhaseApply && done != nil && done.Total > 0:
-			line += fmt.Sprintf("apply  %d of %d resources  %s", done.Done, done.Total, done.Current)
+			line += fmt.Sprintf("apply  %d of %d  %s", done.Done, done.Total, done.Current)
 		default:
 			line += cmp.Or(run.Message, string(run.Phase))
 		}

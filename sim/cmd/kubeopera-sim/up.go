@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
 
+	"github.com/kubeopera/platform/shared/api"
 	"github.com/kubeopera/platform/sim"
 )
 
@@ -27,12 +29,23 @@ type running struct {
 	Credential string `json:"credential"`
 	Trees      string `json:"trees"`  // the platform's own GitOps repository on disk
 	Target     string `json:"target"` // kubeconfig file of every EKS cluster, with all rights
-	Dir        string `json:"dir"`
-	AWSCLI     string `json:"aws_cli"`
+	// Machines are machines that exist, for a cluster on them, and SSHCredential the
+	// id of the key that they let in.
+	Machines      []api.Machine `json:"machines"`
+	SSHCredential string        `json:"ssh_credential"`
+	Dir           string        `json:"dir"`
+	AWSCLI        string        `json:"aws_cli"`
 }
 
-// descriptor is the file in the simulator's folder with its running.
-const descriptor = "simulator.json"
+// Files of the simulator's folder.
+const (
+	// descriptor has its running.
+	descriptor = "simulator.json"
+	// machinesFile has the machines as kubeopera's --machines takes them, keyFile
+	// the private key for them.
+	machinesFile = "machines.yaml"
+	keyFile      = "machines.key"
+)
 
 func upCommand(env environment) *cobra.Command {
 	var verbose bool
@@ -88,6 +101,9 @@ func start(ctx context.Context, env environment, verbose bool) (*sim.Simulator, 
 		Trees: s.Trees.Dir(), Target: s.TargetKubeconfig(), Dir: dir, AWSCLI: s.AWS.CLI(),
 	}
 	here.Scaffolder.URL, here.Scaffolder.Key = s.GitOpsScaffolder.URL(), s.GitOpsScaffolder.Key()
+	if err := launchMachines(ctx, s, &here); err != nil { // not everybody can have sshd
+		fmt.Fprintf(env.stderr, "warning: there are no existing machines: %v\n", err)
+	}
 	data, err := json.Marshal(here)
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, descriptor), data, 0o600)
@@ -96,6 +112,31 @@ func start(ctx context.Context, env environment, verbose bool) (*sim.Simulator, 
 		return nil, running{}, errors.Join(err, s.Stop(context.WithoutCancel(ctx)))
 	}
 	return s, here, nil
+}
+
+// launchMachines adds machines that exist: a control plane and two workers, as a
+// request names them.
+func launchMachines(ctx context.Context, s *sim.Simulator, here *running) error {
+	fleet, err := s.LaunchFleet(ctx, "machine", 3)
+	if err != nil {
+		return err
+	}
+	var machines []api.Machine
+	for i, role := range []api.Role{api.RoleControlPlane, api.RoleWorker, api.RoleWorker} {
+		machines = append(machines, fleet.Direct(i, role))
+	}
+	list, err := yaml.Marshal(machines)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(here.Dir, machinesFile), list, 0o600); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(here.Dir, keyFile), []byte(fleet.Key.Reveal()), 0o600); err != nil {
+		return err
+	}
+	here.Machines, here.SSHCredential = machines, fleet.Credential
+	return nil
 }
 
 // find gives the simulator that is up in dir, if there is one.
@@ -133,13 +174,14 @@ The simulator is up.
   simulated AWS        %[4]s
   GitOps repository    git --git-dir %[10]s log
   EKS clusters         kubectl --kubeconfig %[11]s get namespaces
+  machines             %[12]s, three with nothing on them but an SSH server
   state and logs       %[7]s
 
 In another terminal, make demo provisions clusters in it, and scaffolds one. Or go by
 hand through docs/user-guide.md, which expects the address, an API key and an AWS
 credential's id:
 
-  export URL=%[1]s KEY=%[2]s CREDENTIAL=%[3]s
+  export URL=%[1]s KEY=%[2]s CREDENTIAL=%[3]s SSH_CREDENTIAL=%[13]s
 
   printf 'X-Api-Key: %%s\n' "$KEY" | curl -sS "$URL/api/v1/provisions" -H @- -H 'Content-Type: application/json' \
     -d '{"name": "acme", "topology": "eks", "region": "eu-west-1", "kubernetes_version": "1.35", "credential_id": "'"$CREDENTIAL"'"}'
@@ -155,5 +197,5 @@ the GitOps repository; Flux follows it there:
 
 Ctrl-C stops it.
 `, here.URL, here.Key, here.Credential, s.AWS.URL(), s.HostKubeconfig(), sim.RunNamespace, here.Dir,
-		here.Scaffolder.URL, here.Scaffolder.Key, here.Trees, here.Target)
+		here.Scaffolder.URL, here.Scaffolder.Key, here.Trees, here.Target, filepath.Join(here.Dir, machinesFile), here.SSHCredential)
 }
