@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"sigs.k8s.io/yaml"
+
+	"github.com/kubeopera/platform/shared/api"
 	"github.com/kubeopera/platform/shared/skip"
 	"github.com/kubeopera/platform/sim"
 )
@@ -38,8 +41,18 @@ func TestUserGuide(t *testing.T) {
 	}
 	cmd := exec.CommandContext(t.Context(), "bash", "-c", script.String())
 	cmd.Dir = t.TempDir()
+	fleet := launch(t, "guide", 1, 1)
+	machines, err := yaml.Marshal([]api.Machine{fleet.Direct(0, api.RoleControlPlane), fleet.Direct(1, api.RoleWorker)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := filepath.Join(cmd.Dir, "fleet.yaml")
+	if err := os.WriteFile(list, machines, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	cmd.Env = append(os.Environ(), "URL="+platform.ClusterProvisioner.URL(), "KEY="+platform.ClusterProvisioner.Key(), "CREDENTIAL="+platform.Credential,
-		"SCAFFOLDER_URL="+platform.GitOpsScaffolder.URL(), "SCAFFOLDER_KEY="+platform.GitOpsScaffolder.Key(), "BIN="+filepath.Join(root, "bin"))
+		"SCAFFOLDER_URL="+platform.GitOpsScaffolder.URL(), "SCAFFOLDER_KEY="+platform.GitOpsScaffolder.Key(),
+		"SSH_CREDENTIAL="+fleet.Credential, "MACHINES="+list, "BIN="+filepath.Join(root, "bin"))
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)

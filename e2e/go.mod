@@ -1,6 +1,6 @@
 module github.com/kubeopera/platform/e2e
 
-go 1.26.0
+go 1.26.2
 
 require (
 	github.com/aws/aws-sdk-go-v2 v1.48.0
@@ -9,6 +9,7 @@ require (
 	github.com/aws/aws-sdk-go-v2/service/eks v1.105.6
 	github.com/google/go-cmp v0.7.0
 	github.com/google/uuid v1.6.0
+	github.com/kubeopera/platform/scaffoldrunner v0.0.0
 	github.com/kubeopera/platform/shared v0.0.0
 	github.com/kubeopera/platform/sim v0.0.0
 	go.uber.org/goleak v1.3.0
@@ -19,6 +20,26 @@ require (
 	k8s.io/client-go v0.37.2
 	modernc.org/sqlite v1.62.0
 	sigs.k8s.io/yaml v1.6.0
+)
+
+require (
+	github.com/aws/aws-sdk-go-v2/config v1.33.18 // indirect
+	github.com/aws/aws-sdk-go-v2/feature/ec2/imds v1.20.9 // indirect
+	github.com/aws/aws-sdk-go-v2/internal/v4a v1.5.12 // indirect
+	github.com/aws/aws-sdk-go-v2/service/signin v1.13.1 // indirect
+	github.com/aws/aws-sdk-go-v2/service/ssm v1.83.0 // indirect
+	github.com/aws/aws-sdk-go-v2/service/sso v1.39.5 // indirect
+	github.com/aws/aws-sdk-go-v2/service/ssooidc v1.44.5 // indirect
+	github.com/aws/aws-sdk-go-v2/service/sts v1.52.0 // indirect
+	github.com/bitnami-labs/sealed-secrets v0.36.6 // indirect
+	github.com/blang/semver/v4 v4.0.0 // indirect
+	github.com/coder/websocket v1.8.15 // indirect
+	github.com/go-errors/errors v1.5.1 // indirect
+	github.com/monochromegane/go-gitignore v0.0.0-20200626010858-205db1a8cc00 // indirect
+	github.com/rogpeppe/go-internal v1.16.0 // indirect
+	github.com/xlab/treeprint v1.2.0 // indirect
+	sigs.k8s.io/kustomize/api v0.21.2 // indirect
+	sigs.k8s.io/kustomize/kyaml v0.21.2 // indirect
 )
 
 require (
@@ -121,6 +142,8 @@ require (
 	sigs.k8s.io/randfill v1.0.0 // indirect
 	sigs.k8s.io/structured-merge-diff/v6 v6.4.2 // indirect
 )
+
+replace github.com/kubeopera/platform/scaffoldrunner => ../scaffoldrunner
 
 replace github.com/kubeopera/platform/shared => ../shared
 

@@ -4,8 +4,12 @@
 //
 //   - reads: one service with its database and an API server. Status reads,
 //     memory, and the time from a request to its Job.
-//   - runs: the whole simulator. What a run costs over bare Terraform, and how
-//     long it takes to cancel one.
+//   - runs: the whole simulator. What a run costs over bare Terraform, how long it
+//     takes to cancel one, and what of a scaffolding run is the repository's.
+//   - scaffold: this process alone. How an environment's tree is generated, sealed
+//     and verified, and sealing against upstream's program.
+//   - machines: this process and a simulated Session Manager. Clusters of one
+//     machine and of many, and a session against a plain tunnel.
 //
 // `make bench` runs them, and docs/benchmarks.md keeps what they printed. Nothing
 // here fails because it was slow.

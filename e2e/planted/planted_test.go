@@ -29,14 +29,14 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	if os.Getenv(leakyRunner) == "" {
+	if _, ok := os.LookupEnv(leakyRunner); !ok {
 		os.Exit(m.Run())
 	}
 	harness.Main(m, func(c *sim.Config) { c.Program = "minimalprovisioner" }, func(p *harness.Platform) { platform = p })
 }
 
 func TestLeaksAreFound(t *testing.T) {
-	if leaky := os.Getenv(leakyRunner); leaky != "" {
+	if leaky, ok := os.LookupEnv(leakyRunner); ok {
 		runWith(t, leaky)
 		return
 	}

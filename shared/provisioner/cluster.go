@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kubeopera/platform/shared/api"
 	"github.com/kubeopera/platform/shared/api/v1alpha1"
 	"github.com/kubeopera/platform/shared/logger"
 	"github.com/kubeopera/platform/shared/redact"
@@ -115,6 +116,23 @@ type NodeProgress struct {
 	At         time.Time
 }
 
+// State is the phase in the words in which the platform's services speak of nodes.
+func (p NodeProgress) State() api.NodeState {
+	switch p.Phase {
+	case PhasePending:
+		return api.NodeWaiting
+	case PhaseInitializing, PhaseJoining, PhaseConfiguring:
+		return api.NodeJoining
+	case PhaseReady:
+		return api.NodeJoined
+	case PhaseReset:
+		return api.NodeReset
+	case PhaseFailed:
+		return api.NodeFailed
+	}
+	return api.NodeWorking
+}
+
 // NodeResult is how far a node came.
 type NodeResult struct {
 	Name, Role string
@@ -154,6 +172,12 @@ func (cp *ClusterProvisioner) ProvisionCluster(nodes []NodeInfo) error {
 // first control plane that answers. The result is nil only if the input is
 // refused.
 func (cp *ClusterProvisioner) ProvisionClusterContext(ctx context.Context, nodes []NodeInfo) (*ClusterResult, error) {
+	return cp.call(nodes, func(r *clusterRun) error { return r.provision(ctx) })
+}
+
+// call does something with nodes while no other call does. The error of do is of
+// no node.
+func (cp *ClusterProvisioner) call(nodes []NodeInfo, do func(*clusterRun) error) (*ClusterResult, error) {
 	cp.mu.Lock()
 	defer cp.mu.Unlock()
 	r, err := cp.newRun(nodes)
@@ -161,7 +185,7 @@ func (cp *ClusterProvisioner) ProvisionClusterContext(ctx context.Context, nodes
 		return nil, err
 	}
 	defer r.close()
-	return r.result(r.provision(ctx))
+	return r.result(do(r))
 }
 
 // checkNodes is what holds for the nodes of every call.

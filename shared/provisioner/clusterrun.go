@@ -171,11 +171,13 @@ func (r *clusterRun) progress(m *member, phase, message string) {
 	}
 }
 
-// connectAll connects to every node, by the bastion if there is one.
+// connectAll connects to every node, by the bastion if there is one. Its error is
+// the bastion's: then all are given up.
 func (r *clusterRun) connectAll(ctx context.Context) error {
 	var err error
 	if r.bastion, r.hangUp, err = r.cp.Connection.dialBastion(ctx, r.cp.log, r.cp.UserName, r.cp.KeyPath); err != nil {
 		r.hangUp = func() error { return nil }
+		r.skip(r.members, PhaseConnecting, err)
 		return err
 	}
 	r.each(ctx, r.members, r.parallel, PhaseConnecting, func(ctx context.Context, m *member) (err error) {

@@ -87,9 +87,9 @@ func ClusterHealthFromEnvironment(ctx context.Context, log *logger.FunLogger, en
 		cp.Connection = ConnectionFromEnvironment(env)
 	}
 	var nodes []NodeInfo
-	for _, n := range env.Status.Cluster.Nodes {
+	for _, n := range NodesFromEnvironment(env) {
 		if n.Role == roleControlPlane {
-			nodes = append(nodes, cp.nodeOf(n))
+			nodes = append(nodes, n)
 		}
 	}
 	if len(nodes) == 0 {
@@ -111,24 +111,36 @@ func closeTransports(nodes []NodeInfo) {
 // nodeAt is the node of the environment's status with the address, if there is
 // one.
 func (cp *ClusterProvisioner) nodeAt(address string) NodeInfo {
-	if cp.Environment != nil && cp.Environment.Status.Cluster != nil {
-		for _, n := range cp.Environment.Status.Cluster.Nodes {
-			if address != "" && (n.PublicIP == address || n.PrivateIP == address) {
-				return cp.nodeOf(n)
-			}
+	for _, n := range NodesFromEnvironment(cp.Environment) {
+		if address != "" && (n.PublicIP == address || n.PrivateIP == address) {
+			return n
 		}
 	}
 	return NodeInfo{Name: address, Transport: NewDirectTransport(address)}
 }
 
-func (cp *ClusterProvisioner) nodeOf(n v1alpha1.NodeStatus) NodeInfo {
-	info := NodeInfo{
-		Name: n.Name, PublicIP: n.PublicIP, PrivateIP: n.PrivateIP, Role: n.Role, SSHUsername: n.SSHUsername, InstanceID: n.InstanceID,
+// NodesFromEnvironment are the nodes of env's status.cluster. Those that have an
+// instance id and no public address are reached through Session Manager; whoever
+// calls closes their transports.
+func NodesFromEnvironment(env *v1alpha1.Environment) []NodeInfo {
+	if env == nil || env.Status.Cluster == nil {
+		return nil
 	}
-	if n.PublicIP == "" && n.InstanceID != "" {
-		info.Transport = &SSMTransport{InstanceID: n.InstanceID, Region: cp.Environment.Spec.Cluster.Region}
+	region := ""
+	if env.Spec.Cluster != nil {
+		region = env.Spec.Cluster.Region
 	}
-	return info
+	var nodes []NodeInfo
+	for _, n := range env.Status.Cluster.Nodes {
+		info := NodeInfo{
+			Name: n.Name, PublicIP: n.PublicIP, PrivateIP: n.PrivateIP, Role: n.Role, SSHUsername: n.SSHUsername, InstanceID: n.InstanceID,
+		}
+		if n.PublicIP == "" && n.InstanceID != "" {
+			info.Transport = &SSMTransport{InstanceID: n.InstanceID, Region: region}
+		}
+		nodes = append(nodes, info)
+	}
+	return nodes
 }
 
 // health asks the first of nodes that answers.

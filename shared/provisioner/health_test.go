@@ -78,11 +78,7 @@ func TestHealthOfACluster(t *testing.T) {
 				t.Fatal(err)
 			}
 			test.spoil(f)
-			var controlPlanes []NodeInfo
-			for _, n := range cp.Environment.Status.Cluster.Nodes[:3] {
-				controlPlanes = append(controlPlanes, cp.nodeOf(n))
-			}
-			h, err := cp.health(t.Context(), controlPlanes)
+			h, err := cp.health(t.Context(), NodesFromEnvironment(cp.Environment)[:3])
 			if h == nil {
 				t.Fatalf("no health: %v", err)
 			}
@@ -182,6 +178,10 @@ func TestHealthByWhichTransport(t *testing.T) {
 	}
 	if _, err := GetClusterHealthFromEnv(nil, singleNode(func(*v1alpha1.EnvironmentSpec) {})); !errors.Is(err, v1alpha1.ErrInvalid) {
 		t.Errorf("health of a single machine: %v", err)
+	}
+	orphan := &v1alpha1.Environment{Status: env.Status} // its spec.cluster was taken out
+	if s, ok := NodesFromEnvironment(orphan)[0].Transport.(*SSMTransport); !ok || s.Region != "" {
+		t.Errorf("transport without a region: %+v", s)
 	}
 	env.Status.Cluster.Nodes = nil
 	if _, err := GetClusterHealthFromEnv(new(logger.FunLogger), env); !errors.Is(err, ErrNoControlPlane) {

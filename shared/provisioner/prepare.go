@@ -19,7 +19,6 @@ func (r *clusterRun) provision(ctx context.Context) error {
 		return err
 	}
 	if err := r.connectAll(ctx); err != nil {
-		r.skip(r.members, PhaseConnecting, err)
 		return err
 	}
 	r.examineAll(ctx)

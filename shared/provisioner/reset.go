@@ -13,14 +13,7 @@ import (
 // at once, so it may be called again. A node that fails stops no other. The result
 // is nil only if the input is refused.
 func (cp *ClusterProvisioner) ResetCluster(ctx context.Context, nodes []NodeInfo) (*ClusterResult, error) {
-	cp.mu.Lock()
-	defer cp.mu.Unlock()
-	r, err := cp.newRun(nodes)
-	if err != nil {
-		return nil, err
-	}
-	defer r.close()
-	return r.result(r.reset(ctx))
+	return cp.call(nodes, func(r *clusterRun) error { return r.reset(ctx) })
 }
 
 func (r *clusterRun) reset(ctx context.Context) error {
@@ -29,7 +22,6 @@ func (r *clusterRun) reset(ctx context.Context) error {
 		return err
 	}
 	if err := r.connectAll(ctx); err != nil {
-		r.skip(r.members, PhaseConnecting, err)
 		return err
 	}
 	do := func(ctx context.Context, m *member) error {

@@ -767,7 +767,7 @@ func (c scenario) paused() {
 
 	c.node.Pause()
 	t.Cleanup(c.node.Resume)
-	c.node.Pause() // once is enough
+	c.node.Pause()            // once is enough
 	_, _ = io.ReadAll(follow) // it ends; kube-apiserver does not tell how
 	if _, err := c.client.CoreV1().Pods(ns).GetLogs("pod", &corev1.PodLogOptions{}).DoRaw(t.Context()); err == nil {
 		t.Error("a paused kubelet gives logs")

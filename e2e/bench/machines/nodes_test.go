@@ -42,7 +42,7 @@ func nodes(b *testing.B, table *bench.Table) {
 }
 
 func addNodes(table *bench.Table, workers, parallel int, took phases, least time.Duration) {
-	table.Add(fmt.Sprintf("%d machines, %d at a time, scripts of 1 s: whole; connecting, preparing, making the first, joining the others", workers+1, parallel),
+	table.Add(fmt.Sprintf("cluster of %d, %d at a time, scripts of 1 s: whole; connecting, preparing, making the first, joining the others", workers+1, parallel),
 		fmt.Sprintf("%s; %s, %s, %s, %s", bench.Seconds(took.whole), bench.Seconds(took.connecting), bench.Seconds(took.preparing),
 			bench.Seconds(took.initializing), bench.Seconds(took.joining)),
 		fmt.Sprintf("least possible %.0f s", least.Seconds()))

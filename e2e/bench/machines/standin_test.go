@@ -119,7 +119,7 @@ func (f *standIns) node(b *testing.B, name, ip, role string) provisioner.NodeInf
 		serving.Wait()
 	})
 	return provisioner.NodeInfo{
-		Name: name, PublicIP: "127.0.0.1", PrivateIP: ip, Role: role, Port: listener.Addr().(*net.TCPAddr).Port, //nolint:errcheck // it is one of TCP
+		Name: name, PublicIP: "127.0.0.1", PrivateIP: ip, Role: role, Port: listener.Addr().(*net.TCPAddr).Port,
 		HostKeys: []string{string(ssh.MarshalAuthorizedKey(f.host.PublicKey()))},
 	}
 }

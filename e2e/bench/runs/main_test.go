@@ -39,6 +39,7 @@ func BenchmarkRuns(b *testing.B) {
 	b.Run("overhead-eks", func(b *testing.B) { overheadOfEKS(b, &table) })
 	b.Run("cancel", func(b *testing.B) { cancelRunning(b, &table) })
 	b.Run("cancel-queued", func(b *testing.B) { cancelQueued(b, &table) })
+	b.Run("scaffold", func(b *testing.B) { scaffold(b, &table) })
 	if err := table.Write(os.Stdout); err != nil {
 		b.Error(err)
 	}

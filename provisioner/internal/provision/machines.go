@@ -123,8 +123,8 @@ func (c *checker) machines(machines []api.Machine) []api.Machine {
 	return list
 }
 
-// identities are what no two machines have in common. The port is none: two
-// machines behind one address are two addresses for a cluster's nodes.
+// identities are what no two machines have in common. Machines behind one address
+// differ by their ports.
 func identities(m api.Machine) []string {
 	var found []string
 	if m.Address != "" {

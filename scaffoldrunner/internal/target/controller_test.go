@@ -80,11 +80,17 @@ func TestController_says_why_it_is_not_available(t *testing.T) {
 		"an old version only":   {func(d *appsv1.Deployment) { d.Status.UpdatedReplicas = 0 }, nil, "0 of 1 replicas are available"},
 		"no pod yet":            {none, nil, "0 of 1 replicas are available"},
 		"a pod that is created": {none, []corev1.Pod{waiting("ContainerCreating", "")}, "0 of 1 replicas are available"},
-		"an image that is not there": {none, []corev1.Pod{waiting("ImagePullBackOff", "Back-off pulling image \"registry.example.com/x\"")},
-			"0 of 1 replicas are available: pod sealed-secrets-1: ImagePullBackOff: Back-off pulling image \"registry.example.com/x\""},
+		"an image that is not there": {
+			none,
+			[]corev1.Pod{waiting("ImagePullBackOff", "Back-off pulling image \"registry.example.com/x\"")},
+			"0 of 1 replicas are available: pod sealed-secrets-1: ImagePullBackOff: Back-off pulling image \"registry.example.com/x\"",
+		},
 		"a program that ends": {none, []corev1.Pod{waiting("CrashLoopBackOff", "")}, "0 of 1 replicas are available: pod sealed-secrets-1: CrashLoopBackOff"},
-		"no room": {none, []corev1.Pod{unschedulable},
-			"0 of 1 replicas are available: pod sealed-secrets-1: Unschedulable: 0/2 nodes are available: insufficient memory"},
+		"no room": {
+			none,
+			[]corev1.Pod{unschedulable},
+			"0 of 1 replicas are available: pod sealed-secrets-1: Unschedulable: 0/2 nodes are available: insufficient memory",
+		},
 		"for a while only": {func(d *appsv1.Deployment) { d.Status.Conditions = nil }, nil, "it is not Available"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -178,10 +178,10 @@ The simulator is up.
   state and logs       %[7]s
 
 In another terminal, make demo provisions clusters in it, and scaffolds one. Or go by
-hand through docs/user-guide.md, which expects the address, an API key and an AWS
-credential's id:
+hand through docs/user-guide.md, which expects the address, an API key, the ids of an
+AWS credential and of an SSH key, and the machines that let that in:
 
-  export URL=%[1]s KEY=%[2]s CREDENTIAL=%[3]s SSH_CREDENTIAL=%[13]s
+  export URL=%[1]s KEY=%[2]s CREDENTIAL=%[3]s SSH_CREDENTIAL=%[13]s MACHINES=%[12]s
 
   printf 'X-Api-Key: %%s\n' "$KEY" | curl -sS "$URL/api/v1/provisions" -H @- -H 'Content-Type: application/json' \
     -d '{"name": "acme", "topology": "eks", "region": "eu-west-1", "kubernetes_version": "1.35", "credential_id": "'"$CREDENTIAL"'"}'

@@ -16,7 +16,7 @@ import (
 // init is `kubeadm init`.
 func (k *kubeadmCall) init(ctx context.Context) error {
 	c := k.config
-	if err := defaultAddress(ctx, &c.init.LocalAPIEndpoint); err != nil {
+	if err := ownAddressOnly(ctx, &c.init.LocalAPIEndpoint); err != nil {
 		return err
 	}
 	if err := c.checkInit(packageVersion("kubeadm")); err != nil {
@@ -88,16 +88,19 @@ func (k *kubeadmCall) init(ctx context.Context) error {
 	return k.finishInit(ctx, kube, node, names)
 }
 
-// defaultAddress sets the address that the API server announces, unless it is
-// given: that of the default route.
-func defaultAddress(ctx context.Context, endpoint *localAPIEndpoint) error {
-	if endpoint.AdvertiseAddress != "" {
-		return nil
-	}
+// ownAddressOnly sets the address that the API server announces, unless it is
+// given: that of the default route. etcd cannot listen at another one, such as an
+// elastic IP.
+func ownAddressOnly(ctx context.Context, endpoint *localAPIEndpoint) error {
 	var settings Settings
-	err := ask(ctx, PathSettings, struct{}{}, &settings)
-	endpoint.AdvertiseAddress = settings.Address
-	return err
+	if err := ask(ctx, PathSettings, struct{}{}, &settings); err != nil {
+		return err
+	}
+	setDefault(&endpoint.AdvertiseAddress, settings.Address)
+	if given := net.ParseIP(endpoint.AdvertiseAddress); given != nil && !given.Equal(net.ParseIP(settings.Address)) {
+		return fmt.Errorf("error execution phase wait-control-plane: etcd: listen tcp %s: bind: cannot assign requested address", net.JoinHostPort(given.String(), "2380"))
+	}
+	return nil
 }
 
 // finishInit makes what lives in the cluster.

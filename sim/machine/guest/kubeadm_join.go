@@ -48,7 +48,7 @@ func (k *kubeadmCall) join(ctx context.Context) error {
 		return errors.New("discovery.bootstrapToken: Invalid value: \"\": using token-based discovery without caCertHashes can be unsafe. Set unsafeSkipCAVerification as true in your kubeadm config file or pass --discovery-token-unsafe-skip-ca-verification flag to continue")
 	}
 	if controlPlane {
-		if err := defaultAddress(ctx, &c.ControlPlane.LocalAPIEndpoint); err != nil {
+		if err := ownAddressOnly(ctx, &c.ControlPlane.LocalAPIEndpoint); err != nil {
 			return err
 		}
 	}

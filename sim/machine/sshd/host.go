@@ -50,22 +50,23 @@ func (s Server) Install(host Host) (hostKeys []string, err error) {
 		"/etc/systemd/system/multi-user.target.wants/" + Unit: {link: "/usr/local/lib/systemd/system/" + Unit},
 		"/usr/sbin/sshd":                                      {link: filepath.Join(Dir, s.program)},
 	}
-	for kind, make := range map[string]func() (any, error){
-		"ed25519": func() (any, error) {
-			_, key, err := ed25519.GenerateKey(rand.Reader)
-			return key, err
-		},
-		"ecdsa": func() (any, error) { return ecdsa.GenerateKey(elliptic.P256(), rand.Reader) },
-	} {
-		key, err := make()
+	_, ed25519Key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	ecdsaKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	for _, hostKey := range []struct {
+		kind string
+		key  any
+	}{{"ed25519", ed25519Key}, {"ecdsa", ecdsaKey}} {
+		private, public, err := encode(hostKey.key)
 		if err != nil {
 			return nil, err
 		}
-		private, public, err := encode(key)
-		if err != nil {
-			return nil, err
-		}
-		path := "/etc/ssh/ssh_host_" + kind + "_key"
+		path := "/etc/ssh/ssh_host_" + hostKey.kind + "_key"
 		files[path] = file{content: private, mode: 0o600}
 		files[path+".pub"] = file{content: public, mode: 0o644}
 		hostKeys = append(hostKeys, strings.TrimSpace(public))

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -150,16 +151,17 @@ func Environment(s runcontract.Spec) *v1alpha1.Environment {
 
 // reach gives the machines behind Systems Manager their transports.
 func (f *fleet) reach(ctx context.Context) error {
-	if f.transports != nil {
+	behind := func(m runcontract.Machine) bool { return m.Transport == api.TransportSSM }
+	if f.transports != nil || !slices.ContainsFunc(f.config.Spec.Machines, behind) {
 		return nil
 	}
+	cfg, err := f.config.AWS(ctx)
+	if err != nil {
+		return err
+	}
 	for i, m := range f.config.Spec.Machines {
-		if m.Transport != api.TransportSSM {
+		if !behind(m) {
 			continue
-		}
-		cfg, err := f.config.AWS(ctx)
-		if err != nil {
-			return err
 		}
 		n := &f.nodes[i]
 		t := &provisioner.SSMTransport{

@@ -17,7 +17,7 @@ func (r *machinesRun) observe(p provisioner.NodeProgress) {
 		return
 	}
 	before := r.nodes[i]
-	r.nodes[i].State, r.nodes[i].Message = state(p), message(p)
+	r.nodes[i].State, r.nodes[i].Message = p.State(), message(p)
 	now := r.nodes[i]
 	if now.State == api.NodeJoined || now.State == api.NodeReset || now.State == api.NodeFailed {
 		if r.current == p.Node {
@@ -51,23 +51,6 @@ func (r *machinesRun) record(result *provisioner.ClusterResult) {
 		r.nodes[i].State, r.nodes[i].Message = api.NodeFailed, n.Step+": "+n.Err.Error()
 	}
 	r.current = ""
-}
-
-func state(p provisioner.NodeProgress) api.NodeState {
-	switch p.Phase {
-	case provisioner.PhasePending:
-		return api.NodeWaiting
-	case provisioner.PhaseInitializing, provisioner.PhaseJoining, provisioner.PhaseConfiguring:
-		return api.NodeJoining
-	case provisioner.PhaseReady:
-		return api.NodeJoined
-	case provisioner.PhaseReset:
-		return api.NodeReset
-	case provisioner.PhaseFailed:
-		return api.NodeFailed
-	default:
-		return api.NodeWorking
-	}
 }
 
 func message(p provisioner.NodeProgress) string {

@@ -180,7 +180,7 @@ func (r *machinesRun) destroy(ctx context.Context) error {
 	r.Enter(api.PhaseDestroy)
 	result, err := r.Fleet.Reset(ctx, r.observe)
 	if err != nil {
-		return r.failed(ctx, runcontract.CodeMachinesFailed, "the others are reset; start the destroy again", result, err)
+		return r.failed(ctx, runcontract.CodeMachinesFailed, "what is reset stays reset; start the destroy again", result, err)
 	}
 	r.Say(fmt.Sprintf("destroyed: %d machines are reset", len(r.Spec.Machines)))
 	return nil

@@ -192,7 +192,7 @@ func TestApply(t *testing.T) {
 			states: []api.NodeState{api.NodeReset, api.NodeReset}, phases: []api.Phase{api.PhaseConnecting, api.PhaseDestroy}, calls: []string{"reset"},
 		},
 		"a destroy that fails on one": {
-			world: world{reset: broken}, change: func(s *runcontract.Spec) { s.Operation = api.OperationDestroy }, code: runcontract.CodeMachinesFailed, says: "the others are reset",
+			world: world{reset: broken}, change: func(s *runcontract.Spec) { s.Operation = api.OperationDestroy }, code: runcontract.CodeMachinesFailed, says: "what is reset stays reset",
 			states: []api.NodeState{api.NodeReset, api.NodeFailed}, phases: []api.Phase{api.PhaseConnecting, api.PhaseDestroy}, calls: []string{"reset"},
 		},
 		"a spec without machines": {

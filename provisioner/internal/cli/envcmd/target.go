@@ -147,7 +147,7 @@ func (f *targetFlags) readMachines(in *request.Input, out *target) error {
 		case spec.Cluster == nil && spec.HostUrl != "":
 			out.nodes = []provisioner.NodeInfo{single(out.env.Name, spec.HostUrl)}
 		case spec.Cluster != nil && out.env.Status.Cluster != nil:
-			out.nodes = known(out.env)
+			out.nodes = provisioner.NodesFromEnvironment(out.env)
 		}
 		return nil
 	}
@@ -198,21 +198,6 @@ func single(name, hostURL string) provisioner.NodeInfo {
 		n.Port, _ = strconv.Atoi(port) // NewPlan has the last word on hostURL
 	}
 	return n
-}
-
-// known are the machines of an environment's status.
-func known(env *v1alpha1.Environment) []provisioner.NodeInfo {
-	var nodes []provisioner.NodeInfo
-	for _, n := range env.Status.Cluster.Nodes {
-		info := provisioner.NodeInfo{
-			Name: n.Name, PublicIP: n.PublicIP, PrivateIP: n.PrivateIP, Role: n.Role, SSHUsername: n.SSHUsername, InstanceID: n.InstanceID,
-		}
-		if n.PublicIP == "" && n.InstanceID != "" {
-			info.Transport = &provisioner.SSMTransport{InstanceID: n.InstanceID, Region: env.Spec.Cluster.Region}
-		}
-		nodes = append(nodes, info)
-	}
-	return nodes
 }
 
 func (m listed) node(region string, inCluster bool) (provisioner.NodeInfo, error) {

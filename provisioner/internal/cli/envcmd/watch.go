@@ -73,7 +73,7 @@ func (w *watch) node(p provisioner.NodeProgress) {
 	if i < 0 {
 		return
 	}
-	state, phase := stateOf(p.Phase), api.Phase(p.Phase)
+	state, phase := p.State(), api.Phase(p.Phase)
 	var words []string
 	for _, word := range []string{p.Phase, p.Step, firstLine(p.Message)} {
 		if word != "" && word != string(state) && !slices.Contains(words, word) {
@@ -99,23 +99,6 @@ func (w *watch) end(status api.Status, message string) {
 // phases are those of nodes that are phases of the whole, too, in their order.
 var phases = []api.Phase{
 	provisioner.PhaseConnecting, provisioner.PhasePreparing, provisioner.PhaseInitializing, provisioner.PhaseJoining, provisioner.PhaseConfiguring, provisioner.PhaseResetting,
-}
-
-// stateOf is a node's phase as all of the platform says it.
-func stateOf(phase string) api.NodeState {
-	switch phase {
-	case provisioner.PhasePending:
-		return api.NodeWaiting
-	case provisioner.PhaseInitializing, provisioner.PhaseJoining, provisioner.PhaseConfiguring:
-		return api.NodeJoining
-	case provisioner.PhaseReady:
-		return api.NodeJoined
-	case provisioner.PhaseReset:
-		return api.NodeReset
-	case provisioner.PhaseFailed:
-		return api.NodeFailed
-	}
-	return api.NodeWorking
 }
 
 func firstLine(s string) string {

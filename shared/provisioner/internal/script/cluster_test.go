@@ -66,6 +66,21 @@ func TestInitTakesTheClusterThatIsThere(t *testing.T) {
 	}
 }
 
+// At an elastic IP, say, nothing on the machine can listen.
+func TestAnAddressThatIsTranslatedOnTheWayIsNotTheNodes(t *testing.T) {
+	t.Parallel()
+	translated := script.Node{Name: "node-1", Address: "203.0.113.7"}
+	m := newMachine(t, ubuntu2404)
+	m.must(script.Init(environment(nil), script.InitParameters{Node: translated, Endpoint: first.Endpoint}))
+	golden.Equal(t, "golden/init.yaml", []byte(m.read("init.yaml")))
+
+	m = newMachine(t, ubuntu2404)
+	other := worker
+	other.Node = translated
+	m.must(script.JoinWorker(environment(nil), other))
+	golden.Equal(t, "golden/join-worker.yaml", []byte(m.read("join.yaml")))
+}
+
 func TestInitThatWasInterruptedBeginsAnew(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t, rocky9)

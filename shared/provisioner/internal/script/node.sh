@@ -99,12 +99,18 @@ verify_node() {
 # --- the machine as a node -------------------------------------------------------
 
 # identify_node finds out what kubeadm will call this node, and its address if the
-# caller has not said: that from which the machine speaks to others.
+# caller has not said, or knows only one that is translated on the way: that from
+# which the machine speaks to others.
 identify_node() {
   NODE_NAME=${NODE_NAME:-$(uname -n)}
   NODE_NAME=${NODE_NAME,,}
   if [[ $NODE_NAME == localhost* ]]; then
     die "$EXIT_INPUT" "this machine's host name is $NODE_NAME: nodes need names of their own"
+  fi
+  # Neither etcd nor the API server could listen at an address that is on no device.
+  if [[ $NODE_ADDRESS =~ ^[0-9.]+$ ]] && ! ip -4 -o addr show | grep -F " $NODE_ADDRESS/" >/dev/null; then
+    log "$NODE_ADDRESS is on no device of this machine, so it is not the node's address"
+    NODE_ADDRESS=''
   fi
   if [[ -z $NODE_ADDRESS ]]; then
     NODE_ADDRESS=$(ip -4 -o route get 198.51.100.1 | awk '{ for (i = 1; i < NF; i++) if ($i == "src") print $(i + 1) }')
