@@ -145,7 +145,7 @@ func launch(t *testing.T, prefix string, controlPlanes, workers int) fleet {
 		}
 	})
 	if controlPlanes > 1 {
-		if f.balancer, err = platform.Simulator.Machines.Balance(t.Context(), f.Machines[:controlPlanes]...); err != nil {
+		if f.balancer, err = platform.Machines.Balance(t.Context(), f.Machines[:controlPlanes]...); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -410,14 +410,18 @@ func writeFile(path, content string, mode os.FileMode) error {
 
 // until repeats a check a few times a second until it succeeds or ctx ends.
 func until(ctx context.Context, check func() error) error {
+	var last error // what was wrong before the end of ctx: that is no reason
 	for {
 		err := check()
 		if err == nil {
 			return nil
 		}
+		if last == nil || ctx.Err() == nil {
+			last = err
+		}
 		select {
 		case <-ctx.Done():
-			return err
+			return last
 		case <-time.After(300 * time.Millisecond):
 		}
 	}

@@ -14,9 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/aws/smithy-go"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/kubeopera/platform/shared/provisioner/internal/sessionmanager"
 	"github.com/kubeopera/platform/shared/provisioner/internal/sessionmanager/sessionmanagertest"
