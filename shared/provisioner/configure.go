@@ -157,7 +157,7 @@ func (r *clusterRun) label(ctx context.Context, m *member) error {
 			return err
 		})
 		// Someone else may have changed the node in between: again from what it is now.
-		if last == nil || ctx.Err() != nil {
+		if last == nil || ctx.Err() != nil || r.cutOff() {
 			return last
 		}
 	}
@@ -192,6 +192,12 @@ func (r *clusterRun) awaitReady(ctx context.Context, members []*member) {
 			return ready
 		})
 		if len(members) == 0 {
+			return
+		}
+		if r.cutOff() {
+			for _, m := range members {
+				r.fail(m, err)
+			}
 			return
 		}
 		if err := pause(ctx, readyPause); err != nil {

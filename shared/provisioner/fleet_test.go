@@ -71,8 +71,11 @@ type fakeMachine struct {
 	rebootWanted  bool
 	kernelRight   bool // the wanted kernel runs after the next boot
 	admin, member bool
+	begun         bool   // init has not come to its end
+	owner         string // environment
 	apiDown       bool
 	down          bool
+	refused       int                 // commands while it was down
 	runs          map[string]*fakeRun // by id
 	count         map[string]int      // runs by step
 }
@@ -154,7 +157,8 @@ func (m *fakeMachine) Run(ctx context.Context, s remote.Script) error {
 	}
 	f.mu.Lock()
 	run := m.runs[s.ID]
-	if run == nil || run.delivered {
+	earlier := run != nil && !run.delivered
+	if !earlier {
 		run = &fakeRun{over: make(chan struct{})}
 		m.runs[s.ID] = run
 		f.events = append(f.events, m.info.Name+" "+s.Name)
@@ -182,6 +186,11 @@ func (m *fakeMachine) Run(ctx context.Context, s remote.Script) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	run.delivered = true
+	if exit, ok := errors.AsType[*remote.ExitError](run.err); ok && earlier {
+		failed := *exit
+		failed.Earlier = true
+		return &failed
+	}
 	return run.err
 }
 
@@ -206,7 +215,7 @@ func (m *fakeMachine) work(run *fakeRun, s remote.Script) {
 			host, _, _ := bytes.Cut(after, []byte("'"))
 			f.asked = append(f.asked, string(host))
 		}
-		m.admin, m.member = true, true
+		m.admin, m.member, m.begun = true, true, false
 		m.register()
 	case stepJoinControlPlane:
 		m.admin, m.member = true, true
@@ -217,7 +226,7 @@ func (m *fakeMachine) work(run *fakeRun, s remote.Script) {
 	case stepForget:
 		f.forgot = append(f.forgot, m.info.Name)
 	case stepReset:
-		m.admin, m.member = false, false
+		m.admin, m.member, m.begun, m.owner = false, false, false, ""
 		delete(f.cluster, m.info.Name)
 	}
 }
@@ -249,7 +258,10 @@ func (m *fakeMachine) Output(ctx context.Context, command string, stdin []byte) 
 		return nil, context.Cause(ctx)
 	}
 	if m.isDown() {
-		return nil, &remote.UnreachableError{Target: m.info.Name, Attempts: 1, Err: errors.New("cut")}
+		m.fleet.mu.Lock()
+		defer m.fleet.mu.Unlock()
+		m.refused++
+		return nil, &remote.UnreachableError{Target: m.info.Name, Attempts: 20, Err: errors.New("cut")}
 	}
 	what := command
 	if command == "exec bash -s" {
@@ -283,6 +295,16 @@ func (m *fakeMachine) Output(ctx context.Context, command string, stdin []byte) 
 		return fmt.Appendf(nil, "198.51.100.1 via 10.0.0.254 dev eth0 src %s uid 0 \\    cache\n", m.info.PrivateIP), nil
 	case strings.Contains(what, "print_observation"):
 		return []byte(f.observed), nil
+	case strings.Contains(what, ownerFile):
+		switch {
+		case m.owner == "" && (m.admin || m.member):
+			return []byte(nobodys + "\n"), nil
+		case m.owner == "" && strings.Contains(what, "mv "):
+			m.owner = string(stdin)
+		}
+		return []byte(m.owner), nil
+	case strings.Contains(what, begunFile):
+		return []byte(map[bool]string{true: adminConf + "\n"}[m.admin] + map[bool]string{true: begunFile + "\n"}[m.begun]), nil
 	case strings.Contains(what, "[ -e "+adminConf):
 		return []byte(yes[m.admin]), nil
 	case strings.Contains(what, "[ -e "+kubeletConf):

@@ -164,7 +164,7 @@ func caCertHash(data []byte) (string, error) {
 }
 
 // viaControlPlane asks a control plane: the live one, or, if its API does not
-// answer, the next that does.
+// answer, the next that does. One that was lost is not tried again.
 func (r *clusterRun) viaControlPlane(ctx context.Context, do func(*machine) error) error {
 	select {
 	case r.asking <- struct{}{}:
@@ -182,6 +182,13 @@ func (r *clusterRun) viaControlPlane(ctx context.Context, do func(*machine) erro
 	}
 	var errs []error
 	for _, m := range candidates {
+		r.mu.Lock()
+		gone := m.gone
+		r.mu.Unlock()
+		if gone != nil {
+			errs = append(errs, gone)
+			continue
+		}
 		err := do(m.machine)
 		if err == nil {
 			r.mu.Lock()
@@ -189,10 +196,27 @@ func (r *clusterRun) viaControlPlane(ctx context.Context, do func(*machine) erro
 			r.mu.Unlock()
 			return nil
 		}
-		if ctx.Err() != nil || m.machine.apiReady(ctx) == nil {
+		var away *UnreachableError
+		lost := errors.As(err, &away)
+		if ctx.Err() != nil || !lost && m.machine.apiReady(ctx) == nil {
 			return err // it is not the control plane's fault
 		}
-		errs = append(errs, fmt.Errorf("by node %s: %w", m.info.Name, err))
+		err = fmt.Errorf("by node %s: %w", m.info.Name, err)
+		if lost { // it has been tried for long enough, for others too
+			r.mu.Lock()
+			m.gone = err
+			r.mu.Unlock()
+		}
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// cutOff says that no control plane can be reached any more.
+func (r *clusterRun) cutOff() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.live.gone != nil && !slices.ContainsFunc(r.members, func(m *member) bool {
+		return m.info.Role == roleControlPlane && m.joined && m.machine != nil && m.gone == nil
+	})
 }

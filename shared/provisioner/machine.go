@@ -142,7 +142,8 @@ func (m *machine) holds(ctx context.Context, condition string) (bool, error) {
 }
 
 // execute runs a script, its output going to the log line by line. One that a
-// reboot or a kill interrupted is run once more.
+// reboot or a kill interrupted is run once more, and so is one that failed and was
+// begun by an earlier call.
 func (m *machine) execute(ctx context.Context, s script.Step) error {
 	for again := false; ; again = true {
 		lines := &lineLog{machine: m}
@@ -151,7 +152,9 @@ func (m *machine) execute(ctx context.Context, s script.Step) error {
 		})
 		lines.flush()
 		var interrupted *InterruptedError
-		if again || !errors.As(err, &interrupted) || interrupted.Reason != remote.Rebooted && interrupted.Reason != remote.Vanished {
+		var exit *remote.ExitError
+		unknown := errors.As(err, &interrupted) && (interrupted.Reason == remote.Rebooted || interrupted.Reason == remote.Vanished)
+		if again || !unknown && !(errors.As(err, &exit) && exit.Earlier) {
 			return m.mask(err)
 		}
 		m.log.Warning("[%s] %v; running it again", m.name, m.mask(err))
@@ -178,7 +181,8 @@ func (m *machine) output(ctx context.Context, what, command string, stdin []byte
 			return out, nil
 		}
 		var lost *UnreachableError
-		if again || ctx.Err() != nil || !errors.As(err, &lost) {
+		// After more attempts the machine itself is away.
+		if again || ctx.Err() != nil || !errors.As(err, &lost) || lost.Attempts > 1 {
 			return nil, fmt.Errorf("%s: %w", what, m.mask(err))
 		}
 	}

@@ -21,6 +21,7 @@ func (r *clusterRun) provision(ctx context.Context) error {
 	if err := r.connectAll(ctx); err != nil {
 		return err
 	}
+	r.checkOwners(ctx, true)
 	r.examineAll(ctx)
 	r.prepareAll(ctx, scripts.base)
 	err = r.initialize(ctx)
@@ -84,13 +85,13 @@ func (r *clusterRun) runAll(ctx context.Context, m *member, jobs []job) error {
 func (r *clusterRun) examineAll(ctx context.Context) {
 	r.each(ctx, r.role(roleControlPlane), r.parallel, PhaseConnecting, func(ctx context.Context, m *member) (err error) {
 		r.step(m, "examine")
-		m.initialized, err = m.machine.holds(ctx, "-e "+adminConf)
+		m.initialized, m.begun, err = m.machine.initialized(ctx)
 		m.examined = err == nil
 		return err
 	})
 	var nodes []kubeNode
 	for _, m := range r.role(roleControlPlane) {
-		if !m.initialized || m.machine.apiReady(ctx) != nil {
+		if !m.initialized || m.begun || m.machine.apiReady(ctx) != nil {
 			continue
 		}
 		var err error
@@ -119,6 +120,17 @@ func (r *clusterRun) examineAll(ctx context.Context) {
 	}
 }
 
+// begunFile is there while init has begun and has not come to its end.
+const begunFile = "/var/lib/kubeopera/cluster/begun"
+
+// initialized says whether the machine has been made a control plane, and whether
+// that has not come to its end.
+func (m *machine) initialized(ctx context.Context) (initialized, begun bool, err error) {
+	out, err := m.output(ctx, "look for a control plane", "for f in "+adminConf+" "+begunFile+"; do if [ -e $f ]; then echo $f; fi; done", nil)
+	found := strings.Fields(string(out))
+	return len(found) > 0, slices.Contains(found, begunFile), err
+}
+
 // prepareAll brings every node to where Kubernetes can be set up. Members of a
 // cluster at work are prepared one at a time if they may be rebooted.
 func (r *clusterRun) prepareAll(ctx context.Context, base []job) {
@@ -138,6 +150,19 @@ func (r *clusterRun) prepareAll(ctx context.Context, base []job) {
 // made while any control plane may hold one that does not answer: two clusters
 // would be worse than none.
 func (r *clusterRun) initialize(ctx context.Context) error {
+	if r.live != nil {
+		return nil
+	}
+	// Preparing has waited for what an earlier run left at work, or has failed because
+	// of it: it may have been this.
+	r.examineAll(ctx)
+	for _, m := range r.members {
+		if m.info.Role == roleControlPlane && m.machine != nil && !m.going() {
+			var err error
+			m.initialized, m.begun, err = m.machine.initialized(ctx)
+			m.examined = err == nil
+		}
+	}
 	if r.live != nil {
 		return nil
 	}

@@ -2,6 +2,7 @@ package provisioner
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/kubeopera/platform/shared/provisioner/internal/script"
@@ -10,7 +11,8 @@ import (
 // ResetCluster takes Kubernetes off all nodes: workers first, several at a time,
 // then control planes one at a time, each leaving etcd before it goes. Container
 // runtime, driver and packages stay. A node that has nothing of a cluster is done
-// at once, so it may be called again. A node that fails stops no other. The result
+// at once, so it may be called again. One that belongs to another environment, or to
+// a cluster of others, is left alone. A node that fails stops no other. The result
 // is nil only if the input is refused.
 func (cp *ClusterProvisioner) ResetCluster(ctx context.Context, nodes []NodeInfo) (*ClusterResult, error) {
 	return cp.call(nodes, func(r *clusterRun) error { return r.reset(ctx) })
@@ -24,7 +26,19 @@ func (r *clusterRun) reset(ctx context.Context) error {
 	if err := r.connectAll(ctx); err != nil {
 		return err
 	}
+	r.each(ctx, r.members, r.parallel, PhaseConnecting, func(ctx context.Context, m *member) error {
+		err := r.askOwner(ctx, m, false)
+		if foreign, ok := errors.AsType[*foreignError](err); ok {
+			m.foreign = foreign
+			return nil
+		}
+		return err
+	})
 	do := func(ctx context.Context, m *member) error {
+		if m.foreign != nil {
+			r.cp.log.Warning("[%s] left alone: %v", m.info.Name, m.foreign)
+			return nil
+		}
 		r.step(m, step.Name)
 		return m.machine.runUntil(ctx, step, "! -e "+kubeletConf)
 	}
@@ -36,6 +50,9 @@ func (r *clusterRun) reset(ctx context.Context) error {
 	for _, m := range r.members {
 		if m.going() {
 			r.enter(m, PhaseReset)
+			if m.foreign != nil {
+				r.progress(m, PhaseReset, "left alone: "+m.foreign.Error())
+			}
 		}
 	}
 	if r.cp.found {

@@ -195,7 +195,7 @@ func hostKey(text string) (string, bool) {
 	}
 	// The blob repeats the type as its first string (RFC 4253, 6.6).
 	n := binary.BigEndian.Uint32(blob)
-	if uint64(n) >= uint64(len(blob)-4) || string(blob[4:4+n]) != fields[0] {
+	if int64(n) >= int64(len(blob)-4) || string(blob[4:4+n]) != fields[0] {
 		return "", false
 	}
 	return fields[0] + " " + fields[1], true

@@ -54,7 +54,7 @@ func (r *machinesRun) record(result *provisioner.ClusterResult) {
 }
 
 func message(p provisioner.NodeProgress) string {
-	text := string(p.Phase)
+	text := p.Phase
 	if p.Step != "" {
 		text += ": " + p.Step
 	}

@@ -20,8 +20,11 @@ func CheckSpec(s runcontract.Spec) error {
 		problems = append(problems, fmt.Errorf("operation %q is not available for existing machines", s.Operation))
 	}
 	for _, field := range []struct{ name, value string }{
-		{"name", s.Name}, {"environment", s.Environment}, {"kubernetes_version", s.KubernetesVersion},
-		{"control_plane_endpoint", s.ControlPlaneEndpoint}, {"pod_cidr", s.PodCIDR},
+		{"name", s.Name},
+		{"environment", s.Environment},
+		{"kubernetes_version", s.KubernetesVersion},
+		{"control_plane_endpoint", s.ControlPlaneEndpoint},
+		{"pod_cidr", s.PodCIDR},
 	} {
 		if field.value == "" {
 			problems = append(problems, fmt.Errorf("%s is empty", field.name))

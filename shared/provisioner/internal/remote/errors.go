@@ -130,6 +130,9 @@ type ExitError struct {
 	Line   int      // of the script where it failed, 0 if it did not say
 	Tail   []string // last lines of its output, masked
 	Hint   string   // what to do; may be empty
+	// Earlier means that an earlier call began the run: it may have failed long ago,
+	// and by what is different now.
+	Earlier bool
 }
 
 func (e *ExitError) Error() string {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"strings"
 	"sync"
@@ -27,9 +26,11 @@ type Host struct {
 
 	turn chan struct{} // who has put its token in may connect
 
-	mu      sync.Mutex
-	current *connection // nil before the first
-	closed  bool
+	mu       sync.Mutex
+	current  *connection // nil before the first
+	closed   bool
+	failures int   // of connecting, after all attempts
+	failure  error // the last
 }
 
 // Connect logs in to a host. It tries for as long as the host is merely
@@ -67,6 +68,9 @@ func (h *Host) live(ctx context.Context) (*connection, error) {
 
 // renew is live, but never the connection old.
 func (h *Host) renew(ctx context.Context, old *connection) (*connection, error) {
+	h.mu.Lock()
+	before := h.failures
+	h.mu.Unlock()
 	select {
 	case h.turn <- struct{}{}:
 		defer func() { <-h.turn }()
@@ -74,7 +78,7 @@ func (h *Host) renew(ctx context.Context, old *connection) (*connection, error) 
 		return nil, context.Cause(ctx)
 	}
 	h.mu.Lock()
-	current, closed := h.current, h.closed
+	current, closed, failures, failure := h.current, h.closed, h.failures, h.failure
 	h.mu.Unlock()
 	if closed {
 		return nil, fmt.Errorf("%s: %w", h.config.Target, ErrClosed)
@@ -85,8 +89,17 @@ func (h *Host) renew(ctx context.Context, old *connection) (*connection, error) 
 		}
 		current.close()
 	}
+	if failures != before { // who waited has been tried for as well
+		return nil, failure
+	}
 	fresh, err := h.connect(ctx)
 	if err != nil {
+		var away *UnreachableError
+		if errors.As(err, &away) {
+			h.mu.Lock()
+			h.failures, h.failure = h.failures+1, err
+			h.mu.Unlock()
+		}
 		return nil, err
 	}
 	h.mu.Lock()
@@ -152,31 +165,6 @@ func (h *Host) Output(ctx context.Context, command string, stdin []byte) ([]byte
 	}
 	return h.output(ctx, "command "+name, command, stdin)
 }
-
-// Upload writes a file as root: whole or not at all. Directories on the way to it
-// are made. path is absolute.
-func (h *Host) Upload(ctx context.Context, file string, mode fs.FileMode, content []byte) error {
-	if !cleanPath(file) {
-		return fmt.Errorf("upload: %q is no clean absolute path", file)
-	}
-	program := fmt.Sprintf("file=%s\nsize=%d\nmode=%04o\n%s", quote(file), len(content), mode.Perm(), uploadProgram)
-	if _, err := h.repeat(ctx, "upload of "+file, program, content); err != nil {
-		return err
-	}
-	return nil
-}
-
-// The file is seen by nobody but root until it has its mode.
-const uploadProgram = `umask 022
-if [ -d "$file" ]; then
-  echo "it is a directory" >&2
-  exit 1
-fi
-mkdir -p "${file%/*}/" || exit 1
-new=$(umask 077 && mktemp "${file%/*}/.kubeopera.XXXXXXXX") || exit 1
-trap 'rm -f "$new"' EXIT
-cat >"$new" && [ "$(wc -c <"$new")" -eq "$size" ] && chmod "$mode" "$new" && mv -f "$new" "$file"
-`
 
 // repeat is output for commands that may run twice: it goes on after a lost connection.
 func (h *Host) repeat(ctx context.Context, name, command string, stdin []byte) ([]byte, error) {

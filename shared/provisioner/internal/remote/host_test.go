@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -119,6 +120,41 @@ func TestConnectTriesOnlyWhatMayPass(t *testing.T) {
 		}
 		if strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("secret in %q", err)
+		}
+	})
+	t.Run("who waits for a connection shares its failure", func(t *testing.T) {
+		t.Parallel()
+		const callers, retries = 8, 4
+		s := sshtest.Start(t, sshtest.Options{})
+		c := configFor(s)
+		var away atomic.Bool
+		var dials atomic.Int32
+		var all sync.WaitGroup
+		all.Add(callers)
+		c.MaxRetries = retries
+		c.Dial = func(ctx context.Context) (net.Conn, error) {
+			if !away.Load() {
+				return s.Dial(ctx)
+			}
+			dials.Add(1)
+			all.Wait() // until they are about to call
+			return nil, errors.New("no route")
+		}
+		h := connect(t, c)
+		away.Store(true)
+		s.Drop()
+		eventually(t, "the connection is lost", func() bool { return s.Connections() == 0 || h.Client().Wait() != nil })
+		var calls sync.WaitGroup
+		for range callers {
+			calls.Go(func() {
+				all.Done()
+				_, err := h.Output(t.Context(), "true", nil)
+				expect[*remote.UnreachableError](t, err)
+			})
+		}
+		calls.Wait()
+		if n := dials.Load(); n >= callers*retries {
+			t.Errorf("%d dials by %d callers", n, callers)
 		}
 	})
 	t.Run("a handshake that hangs is given up", func(t *testing.T) {
@@ -302,50 +338,6 @@ func TestPrivilegeIsAnErrorAtOnce(t *testing.T) {
 	expect[*remote.PrivilegeError](t, err)
 	if s.Sessions() != 2 || !strings.Contains(err.Error(), "NOPASSWD") || !strings.Contains(err.Error(), "a password is required") {
 		t.Errorf("%d sessions: %v", s.Sessions(), err)
-	}
-}
-
-func TestUpload(t *testing.T) {
-	t.Parallel()
-	s := sshtest.Start(t, sshtest.Options{Privilege: sshtest.Sudo})
-	h := connect(t, configFor(s))
-	dir := filepath.Join(s.Dir, "it's a new", "directory")
-	file := filepath.Join(dir, "file")
-	for _, content := range []string{"one\x00\n", "", strings.Repeat("long", 1<<18)} {
-		if err := h.Upload(t.Context(), file, 0o640, []byte(content)); err != nil {
-			t.Fatal(err)
-		}
-		info, err := os.Stat(file)
-		if err != nil || info.Mode().Perm() != 0o640 || readFile(file) != content {
-			t.Errorf("mode %v, %v", info.Mode(), err)
-		}
-	}
-	s.Fail(sshtest.Faults{CutAfter: 100_000}) // the file is 1 MiB
-	if err := h.Reconnect(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	c := configFor(s)
-	c.MaxRetries = 3
-	if err := connect(t, c).Upload(t.Context(), file, 0o600, bytes.Repeat([]byte("new!"), 1<<18)); err == nil {
-		t.Error("no error")
-	} else {
-		expect[*remote.UnreachableError](t, err)
-	}
-	s.Fail(sshtest.Faults{})
-	if readFile(file) != strings.Repeat("long", 1<<18) {
-		t.Error("a part of the file was written")
-	}
-	eventually(t, "no temporary file is left", func() bool {
-		entries, err := os.ReadDir(dir)
-		return err == nil && len(entries) == 1
-	})
-	if err := h.Upload(t.Context(), dir, 0o600, nil); err == nil {
-		t.Error("a directory was overwritten")
-	}
-	for _, bad := range []string{"relative", "/a/../b", "/", "/a\nb"} {
-		if err := h.Upload(t.Context(), bad, 0o600, nil); err == nil {
-			t.Errorf("%q was taken", bad)
-		}
 	}
 }
 

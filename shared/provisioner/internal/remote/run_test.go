@@ -307,8 +307,8 @@ func TestResultIsKeptUntilItIsDelivered(t *testing.T) {
 	for _, want := range []int{1, 2, 3} { // the first is the one that ran while nobody was there
 		var out collector
 		err := h.Run(t.Context(), remote.Script{Name: "gated", ID: "gated", Body: g.body, Output: &out})
-		if e := as[*remote.ExitError](t, err); e.Code != 4 || out.String() != "before\nafter\n" || g.count() != want {
-			t.Errorf("ran %d times, not %d: %q, %v", g.count(), want, out.String(), err)
+		if e := as[*remote.ExitError](t, err); e.Code != 4 || out.String() != "before\nafter\n" || g.count() != want || e.Earlier != (want == 1) {
+			t.Errorf("ran %d times, not %d, earlier %v: %q, %v", g.count(), want, e.Earlier, out.String(), err)
 		}
 	}
 }

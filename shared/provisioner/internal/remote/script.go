@@ -106,7 +106,9 @@ func (h *Host) Run(ctx context.Context, s Script) error {
 	case errors.As(err, &timeout):
 		timeout.Tail = l.tail
 	case errors.As(err, &exit):
-		return exitError(s.Name, exit.Code, l.tail)
+		failed := exitError(s.Name, exit.Code, l.tail)
+		failed.Earlier = r.owner != r.attempt
+		return failed
 	}
 	return err
 }

@@ -17,6 +17,10 @@ unmap_endpoint() {
   fi
 }
 
+# begun_file is there from before kubeadm init until the cluster can be used: whoever
+# comes in between must go on here, and make no cluster elsewhere.
+begun_file() { printf '%s' "$STATE_DIR/cluster/begun"; }
+
 # init_cluster makes the cluster, once: one that is there is used ever after. Data of
 # one that does not answer are never removed, unless they are of an attempt to make
 # it that did not come to its end.
@@ -36,6 +40,8 @@ init_cluster() {
     fi
   fi
   clean_node
+  mkdir -p "$STATE_DIR/cluster"
+  touch "$(begun_file)"
   map_endpoint
   write_config "$KUBEADM_CONFIG"
   run timeout 1200 kubeadm init --config "$WORK/kubeadm.secret" --skip-token-print
@@ -56,6 +62,7 @@ finish_init() {
   fi
   wait_for_node
   unmap_endpoint
+  rm -f "$(begun_file)"
   log "node $NODE_NAME is a control plane"
 }
 
@@ -253,5 +260,6 @@ reset_node() {
   unmap_endpoint
   rm -rf "$ROOT/etc/cni/net.d" "$ROOT/var/lib/cni" "$ROOT/var/lib/calico" "$ROOT/var/lib/etcd/member" "$ROOT/var/lib/kubelet/pki" \
     "$KUBERNETES_DIR/manifests" "$KUBERNETES_DIR/pki" "$KUBERNETES_DIR"/*.conf "$STATE_DIR/cluster" "$STATE_DIR/templates"
+  rm -f "$STATE_DIR/environment" # last: who owns the machine may come again
   log "the machine belongs to no cluster"
 }

@@ -29,15 +29,6 @@ func Kernel(env v1alpha1.Environment) (Step, error) {
 // Driver installs the NVIDIA driver, by packages or by a runfile with a sum. On a
 // machine without an NVIDIA device it says so and does nothing.
 func Driver(env v1alpha1.Environment) (Step, error) {
-	return driver(env, Step{Name: "driver", Timeout: 60 * time.Minute, Class: ExitDriver}, "wait_for_boot", "ensure_driver")
-}
-
-// VerifyDriver fails unless the wanted driver is loaded.
-func VerifyDriver(env v1alpha1.Environment) (Step, error) {
-	return driver(env, Step{Name: "driver verify", Timeout: 5 * time.Minute, Class: ExitVerification}, "verify_driver")
-}
-
-func driver(env v1alpha1.Environment, step Step, calls ...string) (Step, error) {
 	d := env.Spec.NVIDIADriver
 	var branch, version, address, sum string
 	install := "packages"
@@ -73,27 +64,18 @@ func driver(env v1alpha1.Environment, step Step, calls ...string) (Step, error) 
 			return Step{}, err
 		}
 	}
-	return step.with(body{values: []value{
+	return Step{Name: "driver", Timeout: 60 * time.Minute, Class: ExitDriver}.with(body{values: []value{
 		{name: "DRIVER_INSTALL", text: install},
 		{name: "DRIVER_BRANCH", text: branch},
 		{name: "DRIVER_VERSION", text: version},
 		{name: "RUNFILE_URL", text: address},
 		{name: "RUNFILE_SHA256", text: sum},
-	}, files: []string{"driver.sh"}, calls: calls})
+	}, files: []string{"driver.sh"}, calls: []string{"wait_for_boot", "ensure_driver"}})
 }
 
 // ContainerRuntime installs the runtime of spec.containerRuntime from packages; for
 // Kubernetes by kubeadm, Docker gets cri-dockerd.
 func ContainerRuntime(env v1alpha1.Environment) (Step, error) {
-	return containerRuntime(env, Step{Name: "container runtime", Timeout: 30 * time.Minute, Class: ExitRuntime}, "ensure")
-}
-
-// VerifyContainerRuntime fails unless the wanted runtime runs.
-func VerifyContainerRuntime(env v1alpha1.Environment) (Step, error) {
-	return containerRuntime(env, Step{Name: "container runtime verify", Timeout: 5 * time.Minute, Class: ExitVerification}, "verify")
-}
-
-func containerRuntime(env v1alpha1.Environment, step Step, verb string) (Step, error) {
 	r := env.Spec.ContainerRuntime
 	if r.Source != "" && r.Source != v1alpha1.RuntimeSourcePackage {
 		return Step{}, fmt.Errorf("spec.containerRuntime.source: %w: %q; only package is", ErrUnsupported, r.Source)
@@ -123,15 +105,11 @@ func containerRuntime(env v1alpha1.Environment, step Step, verb string) (Step, e
 	if env.Spec.Kubernetes.Install && installer(env) == v1alpha1.InstallerKubeadm {
 		needsCRI = "1"
 	}
-	calls := []string{verb + "_" + string(name)}
-	if verb == "ensure" {
-		calls = append([]string{"wait_for_boot"}, calls...)
-	}
-	return step.with(body{values: []value{
+	return Step{Name: "container runtime", Timeout: 30 * time.Minute, Class: ExitRuntime}.with(body{values: []value{
 		{name: "RUNTIME_VERSION", text: version},
 		{name: "CRIO_MINOR", text: crio},
 		{name: "NEEDS_CRI", text: needsCRI},
-	}, files: []string{"runtime.sh"}, calls: calls})
+	}, files: []string{"runtime.sh"}, calls: []string{"wait_for_boot", "ensure_" + string(name)}})
 }
 
 // defaultCRIOMinor is the CRI-O that is taken when nothing says which.
@@ -162,15 +140,6 @@ func runtimeName(env v1alpha1.Environment) v1alpha1.ContainerRuntimeName {
 
 // Toolkit installs the NVIDIA container toolkit and makes it the runtime's default.
 func Toolkit(env v1alpha1.Environment) (Step, error) {
-	return toolkit(env, Step{Name: "container toolkit", Timeout: 20 * time.Minute, Class: ExitToolkit}, "wait_for_boot", "ensure_toolkit")
-}
-
-// VerifyToolkit fails unless the wanted toolkit is there.
-func VerifyToolkit(env v1alpha1.Environment) (Step, error) {
-	return toolkit(env, Step{Name: "container toolkit verify", Timeout: 5 * time.Minute, Class: ExitVerification}, "verify_toolkit")
-}
-
-func toolkit(env v1alpha1.Environment, step Step, calls ...string) (Step, error) {
 	t := env.Spec.NVIDIAContainerToolkit
 	if t.Source != "" && t.Source != v1alpha1.CTKSourcePackage {
 		return Step{}, fmt.Errorf("spec.nvidiaContainerToolkit.source: %w: %q; only package is", ErrUnsupported, t.Source)
@@ -195,10 +164,10 @@ func toolkit(env v1alpha1.Environment, step Step, calls ...string) (Step, error)
 	if t.EnableCDI {
 		cdi = "1"
 	}
-	return step.with(body{values: []value{
+	return Step{Name: "container toolkit", Timeout: 20 * time.Minute, Class: ExitToolkit}.with(body{values: []value{
 		{name: "TOOLKIT_CHANNEL", text: channel},
 		{name: "TOOLKIT_VERSION", text: version},
 		{name: "RUNTIME", text: runtime},
 		{name: "ENABLE_CDI", text: cdi},
-	}, files: []string{"runtime.sh", "toolkit.sh"}, calls: calls})
+	}, files: []string{"runtime.sh", "toolkit.sh"}, calls: []string{"wait_for_boot", "ensure_toolkit"}})
 }

@@ -216,12 +216,6 @@ func Reset(env v1alpha1.Environment) (Step, error) {
 	return perInstaller(env, Step{Name: "kubernetes reset", Timeout: 20 * time.Minute, Class: ExitKubernetes}, "reset_node", "reset_kind", "reset_microk8s")
 }
 
-// VerifyKubernetes fails unless the wanted version is there; for kind and microk8s
-// also unless the cluster answers.
-func VerifyKubernetes(env v1alpha1.Environment) (Step, error) {
-	return perInstaller(env, Step{Name: "kubernetes verify", Timeout: 5 * time.Minute, Class: ExitVerification}, "verify_node", "verify_kind", "verify_microk8s")
-}
-
 // perInstaller is a step of one call, which the installer decides.
 func perInstaller(env v1alpha1.Environment, step Step, kubeadm, kind, microk8s string) (Step, error) {
 	switch name := installer(env); name {

@@ -37,18 +37,14 @@ func everyStep(tb testing.TB) []script.Step {
 	})
 	add(script.Kernel(env))
 	add(script.Driver(env))
-	add(script.VerifyDriver(env))
 	for _, name := range []v1alpha1.ContainerRuntimeName{v1alpha1.ContainerRuntimeContainerd, v1alpha1.ContainerRuntimeDocker, v1alpha1.ContainerRuntimeCrio} {
 		env.Spec.ContainerRuntime.Name = name
 		add(script.ContainerRuntime(env))
-		add(script.VerifyContainerRuntime(env))
 	}
 	add(script.Toolkit(env))
-	add(script.VerifyToolkit(env))
 	for _, installer := range []string{v1alpha1.InstallerKind, v1alpha1.InstallerMicroK8s, v1alpha1.InstallerKubeadm} {
 		env.Spec.Kubernetes.KubernetesInstaller = installer
 		add(script.Kubernetes(env, script.Node{Address: "node.example.com:2222"}))
-		add(script.VerifyKubernetes(env))
 		add(script.Kubeconfig(env))
 		add(script.Reset(env))
 	}

@@ -38,27 +38,6 @@ main() {
 }
 main
 
-## driver verify, at most 5m0s
-#! /usr/bin/env bash
-set -xe
-{ set +x; } 2>/dev/null
-CLASS=5 EXIT_OTHER=1 EXIT_INPUT=2 EXIT_DEPENDENCY=4 EXIT_VERIFY=5 EXIT_DRIVER=10 EXIT_RUNTIME=11 EXIT_TOOLKIT=12 EXIT_KUBERNETES=13
-CHANGED='' API_SERVER=''
-DRIVER_INSTALL='packages'
-DRIVER_BRANCH='580'
-DRIVER_VERSION=''
-RUNFILE_URL=''
-RUNFILE_SHA256=''
-
-…
-main() {
-  begin
-  identify_host
-  verify_driver
-  exit 0
-}
-main
-
 ## container runtime, at most 30m0s
 #! /usr/bin/env bash
 set -xe
@@ -75,25 +54,6 @@ main() {
   identify_host
   wait_for_boot
   ensure_containerd
-  exit 0
-}
-main
-
-## container runtime verify, at most 5m0s
-#! /usr/bin/env bash
-set -xe
-{ set +x; } 2>/dev/null
-CLASS=5 EXIT_OTHER=1 EXIT_INPUT=2 EXIT_DEPENDENCY=4 EXIT_VERIFY=5 EXIT_DRIVER=10 EXIT_RUNTIME=11 EXIT_TOOLKIT=12 EXIT_KUBERNETES=13
-CHANGED='' API_SERVER=''
-RUNTIME_VERSION=''
-CRIO_MINOR=''
-NEEDS_CRI='1'
-
-…
-main() {
-  begin
-  identify_host
-  verify_containerd
   exit 0
 }
 main
@@ -118,25 +78,6 @@ main() {
 }
 main
 
-## container runtime verify, at most 5m0s
-#! /usr/bin/env bash
-set -xe
-{ set +x; } 2>/dev/null
-CLASS=5 EXIT_OTHER=1 EXIT_INPUT=2 EXIT_DEPENDENCY=4 EXIT_VERIFY=5 EXIT_DRIVER=10 EXIT_RUNTIME=11 EXIT_TOOLKIT=12 EXIT_KUBERNETES=13
-CHANGED='' API_SERVER=''
-RUNTIME_VERSION=''
-CRIO_MINOR=''
-NEEDS_CRI='1'
-
-…
-main() {
-  begin
-  identify_host
-  verify_docker
-  exit 0
-}
-main
-
 ## container runtime, at most 30m0s
 #! /usr/bin/env bash
 set -xe
@@ -153,25 +94,6 @@ main() {
   identify_host
   wait_for_boot
   ensure_crio
-  exit 0
-}
-main
-
-## container runtime verify, at most 5m0s
-#! /usr/bin/env bash
-set -xe
-{ set +x; } 2>/dev/null
-CLASS=5 EXIT_OTHER=1 EXIT_INPUT=2 EXIT_DEPENDENCY=4 EXIT_VERIFY=5 EXIT_DRIVER=10 EXIT_RUNTIME=11 EXIT_TOOLKIT=12 EXIT_KUBERNETES=13
-CHANGED='' API_SERVER=''
-RUNTIME_VERSION='1.36.*'
-CRIO_MINOR='1.36'
-NEEDS_CRI='1'
-
-…
-main() {
-  begin
-  identify_host
-  verify_crio
   exit 0
 }
 main
@@ -197,26 +119,6 @@ main() {
 }
 main
 
-## container toolkit verify, at most 5m0s
-#! /usr/bin/env bash
-set -xe
-{ set +x; } 2>/dev/null
-CLASS=5 EXIT_OTHER=1 EXIT_INPUT=2 EXIT_DEPENDENCY=4 EXIT_VERIFY=5 EXIT_DRIVER=10 EXIT_RUNTIME=11 EXIT_TOOLKIT=12 EXIT_KUBERNETES=13
-CHANGED='' API_SERVER=''
-TOOLKIT_CHANNEL='stable'
-TOOLKIT_VERSION=''
-RUNTIME='crio'
-ENABLE_CDI=''
-
-…
-main() {
-  begin
-  identify_host
-  verify_toolkit
-  exit 0
-}
-main
-
 ## kubernetes, at most 1h0m0s
 #! /usr/bin/env bash
 set -xe
@@ -233,23 +135,6 @@ main() {
   identify_host
   wait_for_boot
   ensure_kind
-  exit 0
-}
-main
-
-## kubernetes verify, at most 5m0s
-#! /usr/bin/env bash
-set -xe
-{ set +x; } 2>/dev/null
-CLASS=5 EXIT_OTHER=1 EXIT_INPUT=2 EXIT_DEPENDENCY=4 EXIT_VERIFY=5 EXIT_DRIVER=10 EXIT_RUNTIME=11 EXIT_TOOLKIT=12 EXIT_KUBERNETES=13
-CHANGED='' API_SERVER=''
-CLUSTER_NAME='env'
-
-…
-main() {
-  begin
-  identify_host
-  verify_kind
   exit 0
 }
 main
@@ -302,23 +187,6 @@ main() {
   identify_host
   wait_for_boot
   ensure_microk8s
-  exit 0
-}
-main
-
-## kubernetes verify, at most 5m0s
-#! /usr/bin/env bash
-set -xe
-{ set +x; } 2>/dev/null
-CLASS=5 EXIT_OTHER=1 EXIT_INPUT=2 EXIT_DEPENDENCY=4 EXIT_VERIFY=5 EXIT_DRIVER=10 EXIT_RUNTIME=11 EXIT_TOOLKIT=12 EXIT_KUBERNETES=13
-CHANGED='' API_SERVER=''
-MICROK8S_CHANNEL='1.36/stable'
-
-…
-main() {
-  begin
-  identify_host
-  verify_microk8s
   exit 0
 }
 main
@@ -418,30 +286,6 @@ main() {
   identify_node
   init_cluster
   finish_init
-  exit 0
-}
-main
-
-## kubernetes verify, at most 5m0s
-#! /usr/bin/env bash
-set -xe
-{ set +x; } 2>/dev/null
-CLASS=5 EXIT_OTHER=1 EXIT_INPUT=2 EXIT_DEPENDENCY=4 EXIT_VERIFY=5 EXIT_DRIVER=10 EXIT_RUNTIME=11 EXIT_TOOLKIT=12 EXIT_KUBERNETES=13
-CHANGED='' API_SERVER=''
-KUBERNETES_VERSION='1.36.3'
-CRI_SOCKET='unix:///run/crio/crio.sock'
-CRICTL_VERSION=''
-CNI_PLUGINS_VERSION=''
-WANT_ARCH=''
-NODE_NAME=''
-NODE_ADDRESS=''
-ROLE='worker'
-
-…
-main() {
-  begin
-  identify_host
-  verify_node
   exit 0
 }
 main
