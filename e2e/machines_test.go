@@ -70,6 +70,12 @@ func TestExistingMachines(t *testing.T) {
 		t.Errorf("the same again ended %s: %s", again.ErrorCode, again.Message)
 	}
 
+	// Another environment gets none of them.
+	another := platform.Wait(t, platform.Start(t, m.request("acme-thief")).ID, nil)
+	if another.ErrorCode != "machines_unreachable" || !strings.Contains(another.Message, `it belongs to the environment "acme-metal"`) {
+		t.Errorf("another environment's run ended %s: %s", another.ErrorCode, another.Message)
+	}
+
 	destroy, err := platform.Provisioner(t).DestroyProvision(t.Context(), run.ID)
 	if err != nil {
 		t.Fatal(err)

@@ -35,12 +35,12 @@ type member struct {
 	machine *machine // nil before it is connected
 	result  NodeResult
 
-	examined    bool  // whether the next two are known
-	initialized bool  // has been made a control plane, if perhaps not to its end
-	begun       bool  // init has not come to its end: nobody can join by it
-	foreign     error // belongs to others, who are left alone
-	gone        error // a control plane that could not be reached any more; needs the run's lock
-	joined      bool  // part of the cluster
+	examined    bool   // whether the next two are known
+	initialized bool   // has been made a control plane, if perhaps not to its end
+	begun       bool   // init has not come to its end: nobody can join by it
+	foreign     string // who it belongs to, if that is not the environment: it is left alone
+	gone        error  // a control plane that could not be reached any more; needs the run's lock
+	joined      bool   // part of the cluster
 }
 
 // going says that nothing has gone wrong with m.

@@ -154,7 +154,8 @@ func (m *machine) execute(ctx context.Context, s script.Step) error {
 		var interrupted *InterruptedError
 		var exit *remote.ExitError
 		unknown := errors.As(err, &interrupted) && (interrupted.Reason == remote.Rebooted || interrupted.Reason == remote.Vanished)
-		if again || !unknown && !(errors.As(err, &exit) && exit.Earlier) {
+		stale := errors.As(err, &exit) && exit.Earlier
+		if again || !unknown && !stale {
 			return m.mask(err)
 		}
 		m.log.Warning("[%s] %v; running it again", m.name, m.mask(err))

@@ -136,7 +136,7 @@ func TestAFailureOfAnEarlierRunIsNotTaken(t *testing.T) {
 		if _, err := cp.ProvisionClusterContext(t.Context(), nodes); err == nil {
 			t.Fatal("the connection was not lost")
 		}
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute) // until the join has failed
 		if _, err := cp.ProvisionClusterContext(t.Context(), nodes); err != nil || f.began("w1", stepJoinWorker) != 2 {
 			t.Errorf("%v, scripts %v", err, f.events)
 		}

@@ -29,14 +29,13 @@ func (r *clusterRun) reset(ctx context.Context) error {
 	r.each(ctx, r.members, r.parallel, PhaseConnecting, func(ctx context.Context, m *member) error {
 		err := r.askOwner(ctx, m, false)
 		if foreign, ok := errors.AsType[*foreignError](err); ok {
-			m.foreign = foreign
-			return nil
+			m.foreign, err = foreign.Error(), nil
 		}
 		return err
 	})
 	do := func(ctx context.Context, m *member) error {
-		if m.foreign != nil {
-			r.cp.log.Warning("[%s] left alone: %v", m.info.Name, m.foreign)
+		if m.foreign != "" {
+			r.cp.log.Warning("[%s] left alone: %s", m.info.Name, m.foreign)
 			return nil
 		}
 		r.step(m, step.Name)
@@ -50,8 +49,8 @@ func (r *clusterRun) reset(ctx context.Context) error {
 	for _, m := range r.members {
 		if m.going() {
 			r.enter(m, PhaseReset)
-			if m.foreign != nil {
-				r.progress(m, PhaseReset, "left alone: "+m.foreign.Error())
+			if m.foreign != "" {
+				r.progress(m, PhaseReset, "left alone: "+m.foreign)
 			}
 		}
 	}

@@ -16,6 +16,9 @@ import (
 	"io"
 	"math/big"
 	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -30,9 +33,10 @@ import (
 )
 
 // standIns are machines with an SSH server each, in this process. What the library
-// sends is received whole; a script takes its time and has succeeded, and questions
-// are answered as a cluster would. Nothing is executed: 64 machines that did would
-// measure this machine's processors.
+// sends is received whole; a script is not executed, but takes its time and has
+// succeeded: 64 machines that did more would measure this machine's processors.
+// Questions to the cluster are answered; what looks at files is executed, and sees
+// those of a folder.
 type standIns struct {
 	key  redact.Secret // to log in with
 	took time.Duration
@@ -79,7 +83,7 @@ func newCA(b *testing.B) string {
 type standIn struct {
 	fleet    *standIns
 	name, ip string
-	joined   bool // guarded by the fleet's lock
+	root     string // the folder that stands for /
 }
 
 // node starts a machine that ends with the benchmark.
@@ -96,7 +100,12 @@ func (f *standIns) node(b *testing.B, name, ip, role string) provisioner.NodeInf
 		return nil, nil
 	}}
 	config.AddHostKey(f.host)
-	m := &standIn{fleet: f, name: name, ip: ip}
+	m := &standIn{fleet: f, name: name, ip: ip, root: b.TempDir()}
+	for _, folder := range []string{"etc/kubernetes", "var/lib/kubeopera", "run/kubeopera"} {
+		if err := os.MkdirAll(filepath.Join(m.root, folder), 0o700); err != nil {
+			b.Fatal(err)
+		}
+	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(b.Context()))
 	var serving sync.WaitGroup
 	serving.Go(func() {
@@ -107,7 +116,7 @@ func (f *standIns) node(b *testing.B, name, ip, role string) provisioner.NodeInf
 			}
 			serving.Go(func() {
 				defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-				if err := m.serve(conn, config); err != nil && ctx.Err() == nil {
+				if err := m.serve(ctx, conn, config); err != nil && ctx.Err() == nil {
 					b.Errorf("machine %s: %v", name, err)
 				}
 			})
@@ -125,7 +134,7 @@ func (f *standIns) node(b *testing.B, name, ip, role string) provisioner.NodeInf
 }
 
 // serve answers the sessions of a connection until it ends.
-func (m *standIn) serve(conn net.Conn, config *ssh.ServerConfig) error {
+func (m *standIn) serve(ctx context.Context, conn net.Conn, config *ssh.ServerConfig) error {
 	defer func() { _ = conn.Close() }()
 	_, channels, requests, err := ssh.NewServerConn(conn, config)
 	if err != nil {
@@ -150,7 +159,7 @@ func (m *standIn) serve(conn net.Conn, config *ssh.ServerConfig) error {
 				_ = r.Reply(true, nil)
 				go ssh.DiscardRequests(requests)
 				status := struct{ Status uint32 }{}
-				if err := m.execute(r.Payload, channel); err != nil {
+				if err := m.execute(ctx, r.Payload, channel); err != nil {
 					status.Status = 1
 					select {
 					case failed <- err:
@@ -177,7 +186,7 @@ var (
 
 // execute answers a session of package remote: a program of so many bytes, and its
 // input. There are two: one that begins a script, and one for a short command.
-func (m *standIn) execute(payload []byte, channel io.ReadWriter) error {
+func (m *standIn) execute(ctx context.Context, payload []byte, channel io.ReadWriter) error {
 	size := programSize.FindSubmatch(payload)
 	if size == nil {
 		return fmt.Errorf("no program in %q", payload)
@@ -198,7 +207,7 @@ func (m *standIn) execute(payload []byte, channel io.ReadWriter) error {
 		if err != nil {
 			return err
 		}
-		answer, err := m.answer(command, string(stdin))
+		answer, err := m.answer(ctx, command, string(stdin))
 		if err == nil {
 			_, err = io.WriteString(channel, mark+" ready\n"+answer)
 		}
@@ -228,7 +237,9 @@ func (m *standIn) execute(payload []byte, channel io.ReadWriter) error {
 		return err
 	}
 	<-time.After(m.fleet.took)
-	m.ran(settings["id"])
+	if err := m.ran(settings["id"]); err != nil {
+		return err
+	}
 	if _, err := fmt.Fprintf(channel, "%s end 0 exited 0\n", settings["mark"]); err != nil {
 		return err
 	}
@@ -237,15 +248,24 @@ func (m *standIn) execute(payload []byte, channel io.ReadWriter) error {
 }
 
 // ran does what a script is for; id begins with its name.
-func (m *standIn) ran(id string) {
-	if !strings.HasPrefix(id, "kubernetes-init-") && !strings.HasPrefix(id, "kubernetes-join-") {
-		return
+func (m *standIn) ran(id string) error {
+	files := []string{"kubelet.conf"}
+	switch {
+	case strings.HasPrefix(id, "kubernetes-init-"):
+		files = append(files, "admin.conf")
+	case !strings.HasPrefix(id, "kubernetes-join-worker-"):
+		return nil
+	}
+	for _, file := range files {
+		if err := os.WriteFile(filepath.Join(m.root, "etc/kubernetes", file), nil, 0o600); err != nil {
+			return err
+		}
 	}
 	m.fleet.mu.Lock()
 	defer m.fleet.mu.Unlock()
-	m.joined = true
 	m.fleet.nodes = append(m.fleet.nodes, fmt.Sprintf(
 		`{"metadata":{"name":%q,"resourceVersion":"1"},"status":{"conditions":[{"type":"Ready","status":"True"}],"addresses":[{"type":"InternalIP","address":%q}]}}`, m.name, m.ip))
+	return nil
 }
 
 const adminKubeconfig = `apiVersion: v1
@@ -263,29 +283,53 @@ users:
 `
 
 // answer is what a short command prints.
-func (m *standIn) answer(command, stdin string) (string, error) {
+func (m *standIn) answer(ctx context.Context, command, stdin string) (string, error) {
 	if command == "exec bash -s" {
 		_, command, _ = strings.Cut(stdin, "\nmain() {\n")
 	}
-	m.fleet.mu.Lock()
-	defer m.fleet.mu.Unlock()
 	switch {
 	case strings.Contains(command, "print_admin_conf"):
 		return adminKubeconfig, nil
 	case strings.Contains(command, "print_join_data"):
 		data, err := json.Marshal(map[string]string{"token": "abcdef.0123456789abcdef", "caCertificate": m.fleet.ca, "endpoint": "10.0.0.1:6443"})
 		return string(data), err
-	case strings.Contains(command, "[ -e /etc/kubernetes/"):
-		if m.joined {
-			return "yes\n", nil
-		}
-		return "", nil
 	case strings.Contains(command, "--raw=/readyz"):
 		return "ok", nil
 	case strings.Contains(command, "get nodes -o json"):
+		m.fleet.mu.Lock()
+		defer m.fleet.mu.Unlock()
 		return `{"kind":"List","items":[` + strings.Join(m.fleet.nodes, ",") + `]}`, nil
 	case strings.Contains(command, "patch node"):
 		return "patched\n", nil
 	}
-	return "", fmt.Errorf("nothing is known of the command %q", command)
+	return m.shell(ctx, command, stdin)
+}
+
+// Paths in a command, and those that a machine has of its own.
+var (
+	anyPath = regexp.MustCompile(`(?m)(^|[\s="'>])(/[a-z][^\s"';]*)`)
+	ownPath = regexp.MustCompile(`^/(etc/kubernetes|var/lib/kubeopera|run/kubeopera)(/|$)`)
+)
+
+// shell executes a command that has only the machine's own files.
+func (m *standIn) shell(ctx context.Context, command, stdin string) (string, error) {
+	for _, found := range anyPath.FindAllStringSubmatch(command, -1) {
+		if !ownPath.MatchString(found[2]) && found[2] != "/dev/null" {
+			return "", fmt.Errorf("the command %q is not for a machine that has no %s", command, found[2])
+		}
+	}
+	moved := anyPath.ReplaceAllStringFunc(command, func(found string) string {
+		before, path, _ := strings.Cut(found, "/")
+		if path == "dev/null" {
+			return found
+		}
+		return before + m.root + "/" + path
+	})
+	cmd := exec.CommandContext(ctx, "sh", "-c", moved)
+	cmd.Dir, cmd.Stdin = m.root, strings.NewReader(stdin)
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("execute %q: %w", moved, err)
+	}
+	return string(out), nil
 }

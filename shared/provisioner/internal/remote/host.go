@@ -94,8 +94,7 @@ func (h *Host) renew(ctx context.Context, old *connection) (*connection, error) 
 	}
 	fresh, err := h.connect(ctx)
 	if err != nil {
-		var away *UnreachableError
-		if errors.As(err, &away) {
+		if _, away := errors.AsType[*UnreachableError](err); away {
 			h.mu.Lock()
 			h.failures, h.failure = h.failures+1, err
 			h.mu.Unlock()
