@@ -26,7 +26,7 @@ func TestExistingMachines(t *testing.T) {
 	request := m.request("acme-metal")
 
 	// Every connection of a machine breaks once in each phase; what it executes goes on.
-	victims := map[api.Phase]int{api.PhaseConnecting: 1, api.PhaseApply: 4, api.PhaseWaitingForControlPlane: 2, api.PhaseWaitingForNodes: 6}
+	victims := map[api.Phase]int{api.PhaseConnecting: 1, api.PhasePreparingMachines: 4, api.PhaseWaitingForControlPlane: 2, api.PhaseWaitingForNodes: 6}
 	cut := map[api.Phase]bool{}
 	run := platform.Wait(t, platform.Start(t, request).ID, func(run api.Provision) {
 		if i, ok := victims[run.Phase]; ok && !cut[run.Phase] {

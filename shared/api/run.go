@@ -34,6 +34,8 @@ const (
 	PhaseCloning                Phase = "cloning"
 	PhasePreparingState         Phase = "preparing_state"
 	PhaseConnecting             Phase = "connecting" // to machines that exist
+	PhasePreparingMachines      Phase = "preparing_machines"
+	PhaseResettingMachines      Phase = "resetting_machines"
 	PhaseInit                   Phase = "init"
 	PhaseUnlock                 Phase = "unlock"
 	PhasePlan                   Phase = "plan"

@@ -28,7 +28,7 @@ var transitions = map[api.Status][]api.Status{
 // of its kind only, so that one order does for both.
 var phases = []api.Phase{
 	api.PhaseWaitingForSlot, api.PhaseStarting, api.PhasePulling, api.PhaseCloning,
-	api.PhasePreparingState, api.PhaseConnecting, api.PhaseInit, api.PhaseUnlock, api.PhasePlan, api.PhaseCleanUp, api.PhaseApply, api.PhaseDestroy,
+	api.PhasePreparingState, api.PhaseConnecting, api.PhasePreparingMachines, api.PhaseResettingMachines, api.PhaseInit, api.PhaseUnlock, api.PhasePlan, api.PhaseCleanUp, api.PhaseApply, api.PhaseDestroy,
 	api.PhaseWaitingForControlPlane, api.PhaseWaitingForNodes,
 	api.PhaseClone, api.PhaseGenerateInfrastructure, api.PhasePushInfrastructure, api.PhaseWaitingForSealedSecrets, api.PhaseSeal, api.PhasePushComplete,
 	api.PhasePublishing, api.PhaseDone,

@@ -65,7 +65,7 @@ func message(p provisioner.NodeProgress) string {
 }
 
 // phases are those of an apply that machines bring about, in their order.
-var phases = []api.Phase{api.PhaseApply, api.PhaseWaitingForControlPlane, api.PhaseWaitingForNodes}
+var phases = []api.Phase{api.PhasePreparingMachines, api.PhaseWaitingForControlPlane, api.PhaseWaitingForNodes}
 
 // phaseOf is the phase of a run that a machine's progress shows.
 func phaseOf(p provisioner.NodeProgress) (api.Phase, bool) {

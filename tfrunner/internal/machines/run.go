@@ -58,10 +58,10 @@ const deliverTimeout = 2 * time.Minute
 // titles are the phases in words.
 var titles = map[api.Phase]string{
 	api.PhaseConnecting:             "connect to the machines",
-	api.PhaseApply:                  "prepare the machines",
+	api.PhasePreparingMachines:      "prepare the machines",
 	api.PhaseWaitingForControlPlane: "make the control plane",
 	api.PhaseWaitingForNodes:        "join the workers",
-	api.PhaseDestroy:                "reset the machines",
+	api.PhaseResettingMachines:      "reset the machines",
 	api.PhasePublishing:             "publish the kubeconfig",
 }
 
@@ -158,7 +158,7 @@ func (r *machinesRun) apply(ctx context.Context) error {
 	if err := r.connect(ctx); err != nil {
 		return err
 	}
-	r.Enter(api.PhaseApply)
+	r.Enter(api.PhasePreparingMachines)
 	result, err := r.Fleet.Provision(ctx, r.observe)
 	published, unusable := r.publishKubeconfig(ctx)
 	switch {
@@ -177,7 +177,7 @@ func (r *machinesRun) apply(ctx context.Context) error {
 
 // destroy resets all machines that can be reached.
 func (r *machinesRun) destroy(ctx context.Context) error {
-	r.Enter(api.PhaseDestroy)
+	r.Enter(api.PhaseResettingMachines)
 	result, err := r.Fleet.Reset(ctx, r.observe)
 	if err != nil {
 		return r.failed(ctx, runcontract.CodeMachinesFailed, "what is reset stays reset; start the destroy again", result, err)

@@ -157,7 +157,7 @@ func TestApply(t *testing.T) {
 	}{
 		"all is well": {
 			conf: true, says: "2 machines are nodes", states: []api.NodeState{api.NodeJoined, api.NodeJoined},
-			phases: []api.Phase{api.PhaseConnecting, api.PhaseApply, api.PhaseWaitingForControlPlane, api.PhaseWaitingForNodes, api.PhasePublishing},
+			phases: []api.Phase{api.PhaseConnecting, api.PhasePreparingMachines, api.PhaseWaitingForControlPlane, api.PhaseWaitingForNodes, api.PhasePublishing},
 			calls:  []string{"connect", "provision"},
 		},
 		"a machine that does not answer": {
@@ -167,21 +167,21 @@ func TestApply(t *testing.T) {
 		"a worker that fails": {
 			world: world{provision: broken}, conf: true, code: runcontract.CodeMachinesFailed, says: "the cluster is there without them",
 			states: []api.NodeState{api.NodeJoined, api.NodeFailed},
-			phases: []api.Phase{api.PhaseConnecting, api.PhaseApply, api.PhaseWaitingForControlPlane, api.PhaseWaitingForNodes, api.PhasePublishing},
+			phases: []api.Phase{api.PhaseConnecting, api.PhasePreparingMachines, api.PhaseWaitingForControlPlane, api.PhaseWaitingForNodes, api.PhasePublishing},
 			calls:  []string{"connect", "provision"},
 		},
 		"a control plane that fails": {
 			world: world{provision: map[string]error{"cp": errors.New("no")}}, code: runcontract.CodeMachinesFailed, says: "start the run again",
 			states: []api.NodeState{api.NodeFailed, api.NodeJoined}, calls: []string{"connect", "provision"},
-			phases: []api.Phase{api.PhaseConnecting, api.PhaseApply, api.PhaseWaitingForControlPlane, api.PhaseWaitingForNodes},
+			phases: []api.Phase{api.PhaseConnecting, api.PhasePreparingMachines, api.PhaseWaitingForControlPlane, api.PhaseWaitingForNodes},
 		},
 		"no kubeconfig": {
 			code: runcontract.CodeKubeconfig, says: "given none", states: []api.NodeState{api.NodeJoined, api.NodeJoined}, calls: []string{"connect", "provision"},
-			phases: []api.Phase{api.PhaseConnecting, api.PhaseApply, api.PhaseWaitingForControlPlane, api.PhaseWaitingForNodes},
+			phases: []api.Phase{api.PhaseConnecting, api.PhasePreparingMachines, api.PhaseWaitingForControlPlane, api.PhaseWaitingForNodes},
 		},
 		"interrupted": {
 			world: world{stop: func(error) {}}, conf: true, code: runcontract.CodeInterrupted, says: "interrupted (prepare the machines)",
-			states: []api.NodeState{api.NodeWorking, api.NodeWorking}, phases: []api.Phase{api.PhaseConnecting, api.PhaseApply}, calls: []string{"connect"},
+			states: []api.NodeState{api.NodeWorking, api.NodeWorking}, phases: []api.Phase{api.PhaseConnecting, api.PhasePreparingMachines}, calls: []string{"connect"},
 		},
 		"a plan": {
 			change: func(s *runcontract.Spec) { s.Operation = api.OperationPlan }, says: "all 2 machines can be reached",
@@ -189,11 +189,11 @@ func TestApply(t *testing.T) {
 		},
 		"a destroy": {
 			change: func(s *runcontract.Spec) { s.Operation = api.OperationDestroy }, says: "2 machines are reset",
-			states: []api.NodeState{api.NodeReset, api.NodeReset}, phases: []api.Phase{api.PhaseConnecting, api.PhaseDestroy}, calls: []string{"reset"},
+			states: []api.NodeState{api.NodeReset, api.NodeReset}, phases: []api.Phase{api.PhaseConnecting, api.PhaseResettingMachines}, calls: []string{"reset"},
 		},
 		"a destroy that fails on one": {
 			world: world{reset: broken}, change: func(s *runcontract.Spec) { s.Operation = api.OperationDestroy }, code: runcontract.CodeMachinesFailed, says: "what is reset stays reset",
-			states: []api.NodeState{api.NodeReset, api.NodeFailed}, phases: []api.Phase{api.PhaseConnecting, api.PhaseDestroy}, calls: []string{"reset"},
+			states: []api.NodeState{api.NodeReset, api.NodeFailed}, phases: []api.Phase{api.PhaseConnecting, api.PhaseResettingMachines}, calls: []string{"reset"},
 		},
 		"a spec without machines": {
 			change: func(s *runcontract.Spec) { s.Machines = nil }, code: runcontract.CodeInvalidSpec, says: "no machines", phases: []api.Phase{api.PhaseConnecting},

@@ -8,6 +8,7 @@ package progress
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -127,7 +128,7 @@ func Duration(d time.Duration) string {
 // all are and the run is about something else.
 func counts(run Run) string {
 	p := run.Progress
-	working := run.Phase == api.PhaseApply || run.Phase == api.PhaseDestroy
+	working := slices.Contains([]api.Phase{api.PhaseApply, api.PhaseDestroy, api.PhasePreparingMachines, api.PhaseResettingMachines}, run.Phase)
 	if p == nil || p.Total <= 0 || Final(run.Status) || p.Done >= p.Total && !working {
 		return ""
 	}
