@@ -59,7 +59,7 @@ func tunnels(b *testing.B, table *bench.Table) {
 	}{{"to", ups}, {"from", downs}} {
 		session, plain := rate(way.took[0]), rate(way.took[1])
 		table.Add(fmt.Sprintf("throughput %s the machine, %d MiB: session; plain tunnel; medians of %d", way.what, transfer>>20, repeat),
-			fmt.Sprintf("%.0f; %.0f MB/s: a %.0fth", session, plain, plain/session), "")
+			fmt.Sprintf("%.0f; %.0f MB/s: %.0f times less", session, plain, plain/session), "")
 	}
 	microseconds := func(d time.Duration) string { return fmt.Sprintf("%.0f µs", float64(d)/float64(time.Microsecond)) }
 	table.Add(fmt.Sprintf("round trip of 64 bytes, %d of them: session; plain tunnel: median, p99", roundTrips),
