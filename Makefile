@@ -51,7 +51,7 @@ e2e: build control-plane gitops ssh ## Run the whole-platform tests on the simul
 soak: build control-plane kubeadm gitops ssh ## Run the long, seeded, randomised versions of the fault tests (an hour or more)
 	KUBEOPERA_SOAK=1 KUBEBUILDER_ASSETS=$$(tools/control-plane) go test -count=1 -p 1 -timeout 3h $(SOAK_PKGS)
 
-bench: build control-plane ## Measure what docs/benchmarks.md says, and print it
+bench: build control-plane gitops ## Measure what docs/benchmarks.md says, and print it
 	KUBEBUILDER_ASSETS=$$(tools/control-plane) go test -count=1 -p 1 -timeout 1h -run '^$$' -bench . -benchtime 1x ./e2e/bench/...
 
 control-plane: ## Make sure that the simulator's control plane binaries are in the cache
