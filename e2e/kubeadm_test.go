@@ -56,25 +56,7 @@ func provisionKubeadm(t *testing.T, name string, controlPlanes int) {
 	}
 
 	t.Run("the kubeconfig lists the nodes", func(t *testing.T) {
-		kubeconfig, err := platform.Provisioner(t).Kubeconfig(t.Context(), run.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
-		config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
-		if err != nil {
-			t.Fatal(err)
-		}
-		client, err := kubernetes.NewForConfig(config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		harness.Until(t, "every node is there", func() (bool, error) {
-			nodes, err := client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
-			if err != nil {
-				return false, err
-			}
-			return len(nodes.Items) == controlPlanes+1 && !slices.ContainsFunc(nodes.Items, func(n corev1.Node) bool { return !nodeReady(n) }), nil
-		})
+		wantNodes(t, run.ID, controlPlanes+1)
 	})
 
 	t.Run("no secret of the cluster is in the state, the log or the service", func(t *testing.T) {
@@ -139,4 +121,29 @@ func clusterSecrets(t *testing.T, environment string, controlPlanes int) map[str
 		secrets[name] = parameter.Value
 	}
 	return secrets
+}
+
+// wantNodes waits until the cluster that a run has built has so many nodes, and all
+// are ready; it looks with the kubeconfig that the run has published.
+func wantNodes(t *testing.T, run string, want int) {
+	t.Helper()
+	kubeconfig, err := platform.Provisioner(t).Kubeconfig(t.Context(), run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	harness.Until(t, "every node is there", func() (bool, error) {
+		nodes, err := client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			return false, err
+		}
+		return len(nodes.Items) == want && !slices.ContainsFunc(nodes.Items, func(n corev1.Node) bool { return !nodeReady(n) }), nil
+	})
 }
