@@ -43,7 +43,8 @@ unit: control-plane kubeadm gitops ssh ## Run the unit and integration tests
 	KUBEBUILDER_ASSETS=$$(tools/control-plane) go test $(TEST_FLAGS) $(UNIT_PKGS)
 
 race: control-plane kubeadm gitops ssh ## Run the unit and integration tests with the race detector
-	KUBEBUILDER_ASSETS=$$(tools/control-plane) go test -race $(TEST_FLAGS) $(UNIT_PKGS)
+	@# Without GORACE each program sleeps for a second before it ends.
+	GORACE=atexit_sleep_ms=0 KUBEBUILDER_ASSETS=$$(tools/control-plane) go test -race $(TEST_FLAGS) $(UNIT_PKGS)
 
 e2e: build control-plane gitops ssh ## Run the whole-platform tests on the simulator
 	KUBEBUILDER_ASSETS=$$(tools/control-plane) go test -count=1 -timeout 30m ./e2e/...

@@ -38,9 +38,13 @@ func TestMain(m *testing.M) {
 			value, _ := os.LookupEnv(key)
 			return value
 		}
-		os.Exit(int(command(os.Args[1:], runner.Process{
+		code := int(command(os.Args[1:], runner.Process{
 			Name: "scaffold-runner", Getenv: getenv, Setenv: os.Setenv, Environ: os.Environ(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
-		})))
+		}))
+		if asHelper {
+			syscall.Exit(code) // without the sleep of runnertest.NoExitSleep, which git does not pass on
+		}
+		os.Exit(code)
 	}
 	os.Exit(m.Run())
 }
@@ -137,7 +141,7 @@ func (f *fixture) start() *child {
 	c.cmd.WaitDelay = 5 * time.Second
 	path, _ := os.LookupEnv("PATH")
 	c.cmd.Env = []string{
-		actAsRunner + "=1", "PATH=" + path, "HOME=" + filepath.Join(f.dir, "home"), "TMPDIR=" + filepath.Join(f.dir, "tmp"),
+		actAsRunner + "=1", runnertest.NoExitSleep, "PATH=" + path, "HOME=" + filepath.Join(f.dir, "home"), "TMPDIR=" + filepath.Join(f.dir, "tmp"),
 		"KUBECONFIG=" + f.outputs.Kubeconfig(f.t, filepath.Join(f.dir, "kubeconfig")),
 		runcontract.EnvPodNamespace + "=kubeopera-provisioning",
 		// What must not reach git:

@@ -124,7 +124,7 @@ func (f *fixture) clone(t *testing.T, env ...string) *child {
 		"--dir="+filepath.Join(f.dir, "modules-repository"), "--auth-dir="+filepath.Join(f.dir, "auth"),
 		"--ca-file="+filepath.Join(f.dir, "ca.crt"), "--termination-message="+filepath.Join(f.dir, "termination-log"))
 	c.cmd.Stdout, c.cmd.Stderr = c.output, c.output
-	c.cmd.Env = append(env, actAsRunner+"=1", "PATH="+filepath.Dir(spy)+":"+path, "HOME="+f.dir)
+	c.cmd.Env = append(env, actAsRunner+"=1", runnertest.NoExitSleep, "PATH="+filepath.Dir(spy)+":"+path, "HOME="+f.dir)
 	if err := c.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -197,7 +197,7 @@ func (f *fixture) start(t *testing.T) *child {
 	}
 	path, _ := os.LookupEnv("PATH")
 	c.cmd.Env = append([]string{
-		actAsRunner + "=1",
+		actAsRunner + "=1", runnertest.NoExitSleep,
 		"PATH=" + path,
 		"HOME=" + filepath.Join(f.dir, "home"),
 		"TF_CLI_CONFIG_FILE=" + filepath.Join(f.dir, "terraform.rc"),
