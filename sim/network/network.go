@@ -51,8 +51,15 @@ func New() (*Network, error) {
 // Do calls f on a thread in the namespace. Sockets that f makes and processes
 // that it starts itself belong to the namespace; goroutines that it starts do not.
 func (n *Network) Do(f func() error) error {
+	namespace, err := n.namespace.SyscallConn()
+	if err != nil {
+		return fmt.Errorf("enter network namespace: %w", err)
+	}
 	return onOwnThread(func() error {
-		if err := unix.Setns(int(n.namespace.Fd()), unix.CLONE_NEWNET); err != nil {
+		var entering error
+		// Control holds Close off; after it, it fails.
+		err := namespace.Control(func(fd uintptr) { entering = unix.Setns(int(fd), unix.CLONE_NEWNET) })
+		if err := errors.Join(err, entering); err != nil {
 			return fmt.Errorf("enter network namespace: %w", err)
 		}
 		return f()

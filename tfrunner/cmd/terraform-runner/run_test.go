@@ -362,9 +362,15 @@ func TestRun_refuses(t *testing.T) {
 		},
 		{
 			name:   "a topology of a later version",
+			change: func(f *fixture) { f.spec.Topology = "talos" },
+			want:   runcontract.ExitInvalidSpec,
+			says:   `topology "talos" is not available`,
+		},
+		{
+			name:   "existing machines of which there are none",
 			change: func(f *fixture) { f.spec.Topology = api.TopologyExistingMachines },
 			want:   runcontract.ExitInvalidSpec,
-			says:   `topology "existing_machines" is not available`,
+			says:   "there are no machines",
 		},
 	}
 	for _, tt := range tests {
