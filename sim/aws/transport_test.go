@@ -31,13 +31,17 @@ func unreliable() map[string][]sessionmanager.Fault {
 	every := func(kind sessionmanager.Kind, n int) sessionmanager.Fault {
 		return sessionmanager.Fault{Kind: kind, Every: n, Seed: 7}
 	}
+	cuts := 12_000 // frames; each costs a second
+	if skip.Soaking() {
+		cuts = 200_000
+	}
 	acks := every(sessionmanager.KindLose, 200)
 	acks.Type = frame.Acknowledge
 	return map[string][]sessionmanager.Fault{
 		"all is well": nil,
 		"loss":        {every(sessionmanager.KindLose, 200)},
 		"lost acknowledgements, disorder, repetition": {acks, every(sessionmanager.KindReorder, 100), every(sessionmanager.KindDuplicate, 50)},
-		"cuts": {every(sessionmanager.KindCut, 12000), {Kind: sessionmanager.KindBye, Nth: 500}, {Kind: sessionmanager.KindRefuseResume}},
+		"cuts": {every(sessionmanager.KindCut, cuts), {Kind: sessionmanager.KindBye, Nth: 500}, {Kind: sessionmanager.KindRefuseResume}},
 	}
 }
 
