@@ -59,6 +59,9 @@ type AccessDeniedError struct {
 	Err    error
 }
 
+// Permanent says that trying again is of no use.
+func (e *AccessDeniedError) Permanent() bool { return true }
+
 func (e *AccessDeniedError) Error() string {
 	hint := ""
 	if e.Action == "ssm:StartSession" {
@@ -75,6 +78,9 @@ func (e *AccessDeniedError) Unwrap() error { return e.Err }
 type EncryptionRequiredError struct {
 	KeyID string // as the agent named it, "" if it did not
 }
+
+// Permanent says that trying again is of no use.
+func (e *EncryptionRequiredError) Permanent() bool { return true }
 
 func (e *EncryptionRequiredError) Error() string {
 	key := ""
