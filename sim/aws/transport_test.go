@@ -18,7 +18,6 @@ import (
 	"golang.org/x/net/nettest"
 
 	"github.com/kubeopera/platform/shared/provisioner"
-	"github.com/kubeopera/platform/shared/skip"
 	"github.com/kubeopera/platform/sim/aws/sessionmanager"
 	"github.com/kubeopera/platform/sim/aws/sessionmanager/frame"
 )
@@ -31,10 +30,7 @@ func unreliable() map[string][]sessionmanager.Fault {
 	every := func(kind sessionmanager.Kind, n int) sessionmanager.Fault {
 		return sessionmanager.Fault{Kind: kind, Every: n, Seed: 7}
 	}
-	cuts := 12_000 // frames; each costs a second
-	if skip.Soaking() {
-		cuts = 200_000
-	}
+	const cuts = 12_000 // frames; each costs a second
 	acks := every(sessionmanager.KindLose, 200)
 	acks.Type = frame.Acknowledge
 	return map[string][]sessionmanager.Fault{
@@ -142,10 +138,7 @@ func TestSSMTransportIsAConnection(t *testing.T) {
 
 func TestSSMTransportKeepsEveryByte(t *testing.T) {
 	t.Parallel()
-	size := int64(10 << 20)
-	if skip.Soaking() {
-		size = 1 << 30
-	}
+	const size = 10 << 20 // an agent resends slowly: the long test is the client's own
 	for name, faulty := range unreliable() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
