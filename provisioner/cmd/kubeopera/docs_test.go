@@ -14,6 +14,7 @@ import (
 	"github.com/kubeopera/platform/provisioner/internal/cli"
 	"github.com/kubeopera/platform/provisioner/internal/cli/exit"
 	"github.com/kubeopera/platform/provisioner/internal/cli/session"
+	"github.com/kubeopera/platform/shared/runner/runnertest"
 )
 
 func guide(tb testing.TB) string {
@@ -41,7 +42,7 @@ func TestDocumentedCommandsWork(t *testing.T) {
 	t.Cleanup(g.server.Close)
 	cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", script.String())
 	cmd.Dir = t.TempDir()
-	cmd.Env = []string{searchPath(t), noSleep, "HOME=" + cmd.Dir, "KUBEOPERA_URL=" + f.url(), "KUBEOPERA_API_KEY=" + apiKey, "KUBEOPERA_SCAFFOLDER_URL=" + g.url(), "KUBEOPERA_SCAFFOLDER_API_KEY=" + scaffolderAPIKey}
+	cmd.Env = []string{searchPath(t), runnertest.NoExitSleep, "HOME=" + cmd.Dir, "KUBEOPERA_URL=" + f.url(), "KUBEOPERA_API_KEY=" + apiKey, "KUBEOPERA_SCAFFOLDER_URL=" + g.url(), "KUBEOPERA_SCAFFOLDER_API_KEY=" + scaffolderAPIKey}
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Errorf("%v\n%s", err, out)

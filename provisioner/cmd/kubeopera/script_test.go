@@ -12,6 +12,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/kubeopera/platform/shared/api"
+	"github.com/kubeopera/platform/shared/runner/runnertest"
 )
 
 func TestMain(m *testing.M) {
@@ -27,10 +28,6 @@ func searchPath(tb testing.TB) string {
 	}
 	return "PATH=" + filepath.Dir(program) + ":/usr/local/bin:/usr/bin:/bin"
 }
-
-// noSleep keeps programs that are built with the race detector from sleeping for a
-// second before they end.
-const noSleep = "GORACE=atexit_sleep_ms=0"
 
 type (
 	apiOfScript        struct{}
@@ -58,7 +55,7 @@ func TestScripts(t *testing.T) {
 			if err := os.MkdirAll(home, 0o700); err != nil {
 				return err
 			}
-			e.Vars = append(e.Vars, noSleep)
+			e.Vars = append(e.Vars, runnertest.NoExitSleep)
 			e.Setenv("HOME", home)
 			e.Setenv("KUBEOPERA_URL", f.url())
 			e.Setenv("KUBEOPERA_API_KEY", apiKey)

@@ -25,6 +25,7 @@ import (
 	"github.com/kubeopera/platform/shared/cloudcred"
 	edge "github.com/kubeopera/platform/shared/httpapi"
 	"github.com/kubeopera/platform/shared/runcontract"
+	"github.com/kubeopera/platform/shared/runner/runnertest"
 	"github.com/kubeopera/platform/shared/runs"
 	"github.com/kubeopera/platform/shared/runs/runstest"
 )
@@ -102,7 +103,7 @@ func (s *realService) call(want int, args ...string) (stdout, stderr string) {
 	defer cancel()
 	var out, diagnostics strings.Builder
 	cmd := exec.CommandContext(ctx, "kubeopera", args...)
-	cmd.Env = []string{searchPath(s.tb), noSleep, "HOME=" + s.tb.TempDir(), "KUBEOPERA_URL=" + s.url, "KUBEOPERA_API_KEY=" + apiKey}
+	cmd.Env = []string{searchPath(s.tb), runnertest.NoExitSleep, "HOME=" + s.tb.TempDir(), "KUBEOPERA_URL=" + s.url, "KUBEOPERA_API_KEY=" + apiKey}
 	cmd.Stdout, cmd.Stderr = &out, &diagnostics
 	err := cmd.Run()
 	if _, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/kubeopera/platform/shared/api"
 	"github.com/kubeopera/platform/shared/golden"
+	"github.com/kubeopera/platform/shared/runner/runnertest"
 )
 
 // terminalSession is the program on a terminal.
@@ -36,7 +37,7 @@ func onTerminal(tb testing.TB, f *fakeAPI, env []string, args ...string) *termin
 	tb.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, "kubeopera", args...)
 	cmd.Env = append([]string{
-		searchPath(tb), noSleep, "HOME=" + tb.TempDir(), "TERM=xterm", "LANG=C.UTF-8", "KUBEOPERA_URL=" + f.url(), "KUBEOPERA_API_KEY=" + apiKey,
+		searchPath(tb), runnertest.NoExitSleep, "HOME=" + tb.TempDir(), "TERM=xterm", "LANG=C.UTF-8", "KUBEOPERA_URL=" + f.url(), "KUBEOPERA_API_KEY=" + apiKey,
 	}, env...)
 	tty, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: columns})
 	if err != nil {

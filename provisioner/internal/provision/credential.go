@@ -2,7 +2,6 @@ package provision
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 
@@ -47,21 +46,8 @@ func (s *Service) resolve(ctx context.Context, in Inputs) (credentials, error) {
 // used; that auth-service does not answer is another error.
 func (s *Service) resolveSSH(ctx context.Context, id string) (cloudcred.SSHCredential, error) {
 	credential, err := s.ssh.ResolveSSH(ctx, id)
-	refuse := func(format string, args ...any) (cloudcred.SSHCredential, error) {
-		return cloudcred.SSHCredential{}, &runservice.CredentialError{ID: id, Reason: fmt.Sprintf(format, args...)}
-	}
-	stored, isInvalid := errors.AsType[*cloudcred.InvalidError](err)
-	switch {
-	case errors.Is(err, cloudcred.ErrNotFound):
-		return refuse("a credential that auth-service knows: it knows none of that id")
-	case errors.Is(err, cloudcred.ErrUnsupported):
-		return refuse("a credential of kind %s", cloudcred.KindSSHKey)
-	case isInvalid:
-		return refuse("a credential that machines could take: of the stored one, %s; store it anew in auth-service", stored.Reason)
-	case err != nil:
-		return cloudcred.SSHCredential{}, fmt.Errorf("resolve the SSH credential: %w", err)
-	}
-	return credential, nil
+	use := runservice.CredentialUse{Name: "the SSH credential", Taker: "machines", Wanted: fmt.Sprintf("a credential of kind %s", cloudcred.KindSSHKey)}
+	return credential, use.Refused(id, err)
 }
 
 func defaultAuth(kind cloudcred.Kind) api.KubeconfigAuth {

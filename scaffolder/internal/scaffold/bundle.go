@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/hkdf"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -106,21 +105,11 @@ func (s *Service) access(ctx context.Context, in Inputs, secrets api.ScaffoldSec
 // resolveGit asks auth-service for a Git credential; see runservice.Resolver.
 func (s *Service) resolveGit(ctx context.Context, id string) (cloudcred.GitCredential, error) {
 	stored, err := s.cfg.GitCredentials.ResolveGit(ctx, id)
-	refuse := func(format string, args ...any) (cloudcred.GitCredential, error) {
-		return cloudcred.GitCredential{}, &runservice.CredentialError{ID: id, Reason: fmt.Sprintf(format, args...)}
+	use := runservice.CredentialUse{
+		Name: "the Git credential", Taker: "Git",
+		Wanted: fmt.Sprintf("a credential of kind %s or %s: there is no use for another", cloudcred.KindGitToken, cloudcred.KindGitSSHKey),
 	}
-	invalid, isInvalid := errors.AsType[*cloudcred.InvalidError](err)
-	switch {
-	case errors.Is(err, cloudcred.ErrNotFound):
-		return refuse("a credential that auth-service knows: it knows none of that id")
-	case errors.Is(err, cloudcred.ErrUnsupported):
-		return refuse("a credential of kind %s or %s: there is no use for another", cloudcred.KindGitToken, cloudcred.KindGitSSHKey)
-	case isInvalid:
-		return refuse("a credential that Git could take: of the stored one, %s; store it anew in auth-service", invalid.Reason)
-	case err != nil:
-		return cloudcred.GitCredential{}, fmt.Errorf("resolve the Git credential: %w", err)
-	}
-	return stored, nil
+	return stored, use.Refused(id, err)
 }
 
 // cluster adds the files with which the target is reached.
